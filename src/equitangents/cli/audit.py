@@ -23,9 +23,9 @@ ABOVE = 3
 
 
 def finish(report: AuditReport | AtomsReport, o: Any, checks: list[Check], met: bool = True) -> None:
-    """Print the table, write the files, and end with status ABOVE if something that was demanded is not met.
+    """Print the table, write the files, and exit with status ABOVE if a check is not met.
 
-    `o`: the command's options, `_REPORTS` among them; `met`: also say what is met.
+    `o`: the command's options, including `_REPORTS`; `met`: also print checks that are met.
     """
     typer.echo(report.summary())
     for form in _REPORTS:
@@ -154,7 +154,7 @@ def audit(o: Any) -> None:
 
 
 def _input_kinds(text: str | None, x: object) -> Any:
-    """--inputs: "vectors,none" as the tree of kinds that belongs to x."""
+    """--inputs: "vectors,none" as a tree of kinds in the structure of x."""
     if text is None:
         return None
     parts = [None if part in ("none", "invariant") else part for part in text.replace(" ", "").split(",")]
@@ -166,7 +166,7 @@ def _input_kinds(text: str | None, x: object) -> Any:
 
 
 def _limited(x: ArrayLike, y: ArrayLike, limit: int | None, seed: int, axis: int) -> tuple[Any, Any]:
-    """--limit: at most so many rows of x, whose batch is along `axis`, and of y."""
+    """--limit: a sample of rows of x, with its batch along `axis`, and of y."""
     if limit is None:
         return x, y
     import numpy as np
@@ -179,7 +179,7 @@ def _limited(x: ArrayLike, y: ArrayLike, limit: int | None, seed: int, axis: int
 
 
 def output_kinds(text: str | None) -> Any:
-    """ "vectors,none", "labels:3,0,1,2/1,0,3,2", "boxes=unordered,scores=none" as what `output_action` takes."""
+    """ "vectors,none", "labels:3,0,1,2/1,0,3,2", "boxes=unordered,scores=none" as `output_action`."""
     if text is None:
         return None
     parts = re.split(r",(?!\d+(?:[,/]|$))", text.replace(" ", ""))  # those of labels stay together

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from equitangents.fit import Choice, Step
     from equitangents.kernels import KernelFunction
 
-REPORT = "report.html"  # beside a classifier
-_PAIRS = 5  # near-duplicates that are named
+REPORT = "report.html"  # in the folder of a classifier
+_PAIRS = 5  # near-duplicates listed
 _REGRESSION = "regression"
 _gigabytes = cli.numbers("a positive number of GB", lambda size: 0 < size < math.inf)
 
@@ -132,7 +132,7 @@ def fit(o: Any) -> None:
         why = why or f"auto takes no {named[0]}"
     with cli.stages() as stage:
         stage(f"reading {o.data}")
-        found, x, y, together = _read(o, stage)
+        labelled, x, y, together = _read(o, stage)
         stage("loading what computes kernels")
         import numpy as np
 
@@ -150,7 +150,7 @@ def fit(o: Any) -> None:
         classifies = _classifies(o.task, net, x, y)
         why = why or _obstacle(x, y, classifies)
         choice = None
-        told: dict[str, str] = {}
+        tuning: dict[str, str] = {}
         if why is None:
             choice = _chosen(o, x, y, together, stage)
             model: Any = choice.model
@@ -159,24 +159,24 @@ def fit(o: Any) -> None:
                 raise unexpected(name, "none without --net auto", why)
             if o.group == cli.AUTO:
                 raise InvalidArgumentError("group", cli.AUTO, "C4, D4, ...; 'auto' is for --net auto", why)
-            model, told = _fitted(o, net, x, y, classifies, why)
-            if o.net == cli.AUTO and not told:
+            model, tuning = _fitted(o, net, x, y, classifies, why)
+            if o.net == cli.AUTO and not tuning:
                 typer.echo(f"network: mlp ({why})", err=True)
         if o.min_confidence is not None and getattr(model, "temperature_", None) is None:
             raise InvalidArgumentError(
                 "min_confidence", o.min_confidence, "a calibrated classifier", "leave it out, or give --calibrate"
             )
-        saving.save(model, o.out, None if found is None else dataclasses.asdict(found.form))
+        saving.save(model, o.out, None if labelled is None else dataclasses.asdict(labelled.form))
     if o.report and classifies:
         (o.out / REPORT).unlink(missing_ok=True)  # of the model that was there before
-    _show(o, model, choice, told, () if found is None else found.files)
+    _show(o, model, choice, tuning, () if labelled is None else labelled.files)
 
 
 def _read(o: Any, stage: Callable[[str], None]) -> tuple[Any, Any, Any, Any]:
-    """(the images with their form, None for arrays; x; y; what leaves together, or None)."""
+    """(the images with their form, None for arrays; x; y; groups left out together, or None)."""
     if images.are_images(o.data, o.targets):
-        found = images.read_labelled(o, stage)
-        return found, found.x, found.y, found.together
+        labelled = images.read_labelled(o, stage)
+        return labelled, labelled.x, labelled.y, labelled.together
     if o.size is not None:
         raise InvalidArgumentError("--size", o.size, "none, since --data is no folder of images")
     from equitangents.scale.reading import read_inputs, read_pair
@@ -189,7 +189,7 @@ def _read(o: Any, stage: Callable[[str], None]) -> tuple[Any, Any, Any, Any]:
 
 
 def _classifies(task: str, network: KernelFunction, x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether --task is or, of auto, y are labels, one an input or one at every position on which the network ends."""
+    """Whether to classify: by --task, or for auto if y are labels, one per input or per output position."""
     from equitangents.ensembles.fields import output_positions
 
     labels = task != "regression" and y.dtype.kind in "iuUSb"
@@ -200,7 +200,7 @@ def _classifies(task: str, network: KernelFunction, x: np.ndarray, y: np.ndarray
 
 
 def _obstacle(x: np.ndarray, y: np.ndarray, classifies: bool) -> str | None:
-    """For what nothing can be chosen, so that `mlp` is fitted; None where it can."""
+    """Why no network can be chosen, so that `mlp` is fitted; None if one can."""
     from equitangents.fit import LEAST, MOST
 
     if not classifies:
@@ -224,10 +224,10 @@ def _chosen(o: Any, x: Any, y: Any, together: Any, stage: Callable[[str], None])
 
 
 def _fitted(o: Any, net: KernelFunction, x: Any, y: Any, classifies: bool, why: str) -> tuple[Any, dict[str, str]]:
-    """(the ensemble of the settings on the command line, fitted; how it was tuned, if it was: labels and values).
+    """(the fitted ensemble with the options of the command, rows of its tuning).
 
-    A classifier is calibrated where leave-one-out is exact, or as --calibrate says. Of a regression without --net an
-    mlp of the depth, kernel and ridge of the smallest leave-one-out error, unless samples are too many.
+    A classifier is calibrated if leave-one-out is exact, or by --calibrate. A regression without --net is an mlp with
+    the depth, kernel and ridge of the smallest leave-one-out error, unless there are too many samples.
     """
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
     from equitangents.fit import LEAST, MOST
@@ -240,7 +240,7 @@ def _fitted(o: Any, net: KernelFunction, x: Any, y: Any, classifies: bool, why: 
     if classifies:
         classifier = InfiniteEnsembleClassifier(net, **settings, calibrate=bool(o.calibrate)).fit(x, y)
         if o.calibrate is None and classifier.solution_.solver == "eigh":
-            with suppress(EquitangentsError):  # which the result says
+            with suppress(EquitangentsError):  # shown in the result
                 classifier._calibrate()
         return classifier, {}
     if o.calibrate is not None:
@@ -253,7 +253,7 @@ def _fitted(o: Any, net: KernelFunction, x: Any, y: Any, classifies: bool, why: 
 
 
 def _show(o: Any, model: Any, choice: Choice | None, rows: dict[str, str], files: tuple[str, ...]) -> None:
-    """Print the result, of a classifier how right it is first, and write its report."""
+    """Print the result, and write the report of a classifier."""
     from equitangents.fit.page import held_out_page
     from equitangents.fit.result import ACCURACY
     from equitangents.report import Table, text_of, write
@@ -286,7 +286,7 @@ def _show(o: Any, model: Any, choice: Choice | None, rows: dict[str, str], files
 
 
 def _of_tuning(tuned: Tuning[InfiniteEnsemble]) -> dict[str, str]:
-    """The error of left-out samples beside that of the mean of the others, and what was chosen: labels and values."""
+    """Rows: the leave-one-out error, that of the mean of the other samples, and the settings chosen."""
     y, best = tuned.best._data[1], tuned.best_params
     others = (y.sum(axis=0) - y) / (len(y) - 1)
     return {
@@ -298,7 +298,7 @@ def _of_tuning(tuned: Tuning[InfiniteEnsemble]) -> dict[str, str]:
 
 
 def _scored(model: Any, choice: Choice | None, least: float | None) -> dict[str, str]:
-    """How right a classifier is on left-out samples, or why it is not known: labels and values."""
+    """Rows: the accuracy of a classifier on left-out samples, or why it is not known."""
     from equitangents.fit.page import facts_of
     from equitangents.fit.result import HeldOut
 

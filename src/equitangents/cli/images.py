@@ -1,4 +1,4 @@
-"""Images in a folder, for `fit` and `predict`: read with a word on what was done, their form kept with the model."""
+"""Images in a folder, for `fit` and `predict`, with their form saved in the model."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 TABLES = (".csv", ".tsv", ".txt")
 _ZARR = ("zarr.json", ".zarray", ".zgroup", ".zattrs")
 _SIDE = 2**20  # pixels of a side, at most
-_STEPS = 100  # in which progress is shown
+_STEPS = 100  # of progress
 
 Stage = Callable[[str], None]
 
 
 def are_images(data: str, targets: str | None = None) -> bool:
-    """Whether `--data` is a folder of images, and not Zarr's; InvalidArgumentError where it is a folder of neither."""
+    """Whether `--data` is a folder of images; raises InvalidArgumentError for a folder of neither images nor Zarr."""
     folder = Path(data).expanduser()
     if "://" in data or not folder.is_dir() or any((folder / name).exists() for name in _ZARR):
         return False
@@ -39,27 +39,27 @@ def are_images(data: str, targets: str | None = None) -> bool:
 
 
 def read_labelled(o: Any, stage: Stage) -> Any:
-    """The labelled images (`et.data.LabelledImages`) of --data, with lines on stderr of what they are."""
+    """The labelled images (`et.data.LabelledImages`) of --data, described on stderr."""
     images = beside.room("data").load_labelled_images(
         o.data, o.targets, size=o.size, together=o.keep_together, skip_bad=o.skip_bad, progress=_progress(stage, o.data)
     )
-    typer.echo("\n".join([f"{o.data}: {len(images):,} images of {images.form}", *images.told]), err=True)
+    typer.echo("\n".join([f"{o.data}: {len(images):,} images of {images.form}", *images.notes]), err=True)
     return images
 
 
 def read_like(data: str, model: Path, skip_bad: bool, stage: Stage) -> Any:
-    """Images in the form of those that the model was fitted to; InvalidArgumentError where they are others."""
+    """Images in the form of the training images; raises InvalidArgumentError if they do not fit."""
     form = form_of(model)
     if form is None:
         raise InvalidArgumentError("data", data, "arrays, since the model was fitted to arrays", "or fit on a folder")
-    found = beside.room("data").load_images_like(data, form, skip_bad=skip_bad, progress=_progress(stage, data))
-    for line in found.told:
+    images = beside.room("data").load_images_like(data, form, skip_bad=skip_bad, progress=_progress(stage, data))
+    for line in images.notes:
         typer.echo(line, err=True)
-    return found
+    return images
 
 
 def check_array(x: Rows, model: Path) -> None:
-    """Raise where an array of numbers has another scale than the images, in [0, 1], that the model was fitted to."""
+    """Raise if an array has another scale than the training images, [0, 1]."""
     import numpy as np
 
     form = form_of(model)
@@ -74,7 +74,7 @@ def check_array(x: Rows, model: Path) -> None:
 
 
 def form_of(model: Path) -> Any:
-    """The form of the images that a saved model was fitted to; None for one of arrays."""
+    """The form of the training images of a saved model; None for arrays."""
     from equitangents.ensembles.infinite.saving import about_model
     from equitangents.ensembles.saved_folder import damaged
 
@@ -89,10 +89,10 @@ def form_of(model: Path) -> Any:
 
 
 def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float | None) -> None:
-    """The arrays of predictions as a table: file, label and its probability; of a regression file, mean and std.
+    """Write predictions as a table: file, label and probability; for a regression file, mean and std.
 
-    Labels whose probability is below `least` are empty. Names and labels that a spreadsheet would run as formulas have
-    an apostrophe before them (`tables.quoted`).
+    Labels with probability below `least` are empty. Names and labels that a spreadsheet would run as formulas get an
+    apostrophe (`formatting.quoted`).
     """
     from equitangents.files import whole_file
 

@@ -86,7 +86,7 @@ def plan(o: Any) -> None:
             finite = ensembles.DeepEnsembleClassifier if labels else ensembles.DeepEnsemble
             how: dict[str, Any] = {name: getattr(o, name) for name in ("epochs", "learning_rate", "seed")}
             ensemble = finite(network, augmentation=augmentation, optimizer="gd", loss="mse", **how)
-        found = plan_ensemble(
+        result = plan_ensemble(
             ensemble,
             action,
             inputs[: o.inputs],
@@ -95,6 +95,6 @@ def plan(o: Any) -> None:
             data=None if o.pilot == 0 else (x, y),
             **{name: getattr(o, name) for name in ("target", "measure", "draws", "seed")},
         )
-    typer.echo(str(found))
+    typer.echo(str(result))
     if o.json is not None:
-        typer.echo(f"written: {found.to_json(o.json)}")
+        typer.echo(f"written: {result.to_json(o.json)}")

@@ -48,8 +48,8 @@ def predict(o: Any) -> None:
         from equitangents.scale.reading import read_inputs
 
         if images.are_images(o.data):
-            found = images.read_like(o.data, o.model, o.skip_bad, stage)
-            x, files = found.x, found.files
+            folder = images.read_like(o.data, o.model, o.skip_bad, stage)
+            x, files = folder.x, folder.files
         else:
             x = read_inputs("data", o.data, o.array)
             images.check_array(x, o.model)
