@@ -18,7 +18,7 @@ import equitangents as et
 from audit.potentials import Cluster, clusters, rattled
 from equitangents.audit.potentials import conservation
 from equitangents.audit.potentials.calculator import QUANTITIES
-from equitangents.audit.potentials.structures import supercell, translated, rotated
+from equitangents.audit.potentials.structures import rotated, supercell, translated
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, ShapeError
 from equitangents.groups import so3
 

@@ -16,7 +16,7 @@ from equitangents.audit.adapters import Model, as_model
 from equitangents.audit.adapters.model import check_select
 from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.contract import Contract, contract_of_changes, make_contract, verify
-from equitangents.audit.contract.trees import Inputs, as_inputs
+from equitangents.audit.contract.trees import InputLeaves, as_inputs
 from equitangents.audit.measure import input_sets
 from equitangents.audit.measure import rules as rules_of_outputs
 from equitangents.audit.measure.again import confirmed, is_open, settled
@@ -27,10 +27,10 @@ from equitangents.audit.measure.task import AuditTask, default_batch_size
 from equitangents.audit.parts import Notes, assemble
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.sections import TASK, RuleResult, UndefinedPose
-from equitangents.audit.settings import AuditedAction, Keywords, OutputAction, Settings, settings_of
+from equitangents.audit.settings import AuditedAction, AuditSettings, Keywords, OutputAction, settings_of
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.metrics.measure import check_order
-from equitangents.progress import Progress, ProgressCallback, told_by
+from equitangents.progress import Progress, ProgressCallback, callback_of
 
 _ENSEMBLE = 48 * 17  # evaluations per member
 _FEW = 12
@@ -67,7 +67,7 @@ def audit(
         progress: True shows on stderr how far a long audit is, and how long the rest takes; a function is called as
             progress(inputs evaluated, inputs planned, seconds left); False: it is logged.
 
-    Settings, by keyword:
+    AuditSettings, by keyword:
         elements: how many elements to try; None: all of up to 64, 24 angles, or 32 rotations or permutations.
         batch_size: inputs at a time, the last batch filled up, for models of one size; None: as many as take 64 MiB,
             at most 256.
@@ -107,7 +107,7 @@ def audit(
     options = settings_of(settings)
     if not isinstance(action, Transform):
         check_order(action, x, "audit(model, group, x)", (str, GroupAction, Transform))
-    told_by(progress)
+    callback_of(progress)
     began = time.perf_counter()
     layers = None if isinstance(options.layers, bool) else options.layers
     model = as_model(f, layers=layers, select=check_select(options.select))
@@ -132,7 +132,7 @@ def audit(
         return assemble(measure_data(task, labels, rules, notes), notes, began)
 
 
-def _read(model: Model, action: AuditedAction, x: Tree, options: Settings) -> tuple[Inputs, Contract]:
+def _read(model: Model, action: AuditedAction, x: Tree, options: AuditSettings) -> tuple[InputLeaves, Contract]:
     """The inputs in the model's batches, and their contract with the group or transform."""
     batch = as_inputs(x)
     if batch.axes:
@@ -148,7 +148,7 @@ def _read(model: Model, action: AuditedAction, x: Tree, options: Settings) -> tu
     return batch, contract
 
 
-def _drawn(contract: Contract, options: Settings) -> tuple[list[Any], bool]:
+def _drawn(contract: Contract, options: AuditSettings) -> tuple[list[Any], bool]:
     """The elements to test, and whether these are all of the group."""
     group = contract.group
     if contract.not_a_group:
@@ -198,7 +198,7 @@ def measure_data(task: AuditTask, y: np.ndarray | None, sought: list[RuleResult]
 def _passed(task: AuditTask, y: np.ndarray | None) -> tuple[AuditTask, np.ndarray | None, Orbits, list[UndefinedPose]]:
     """The task with its labels and orbits, and the elements under which the model gives NaN.
 
-    Inputs that no element moves, and inputs and elements with NaN, are left out, and the others measured again.
+    InputLeaves that no element moves, and inputs and elements with NaN, are left out, and the others measured again.
     """
     orbits = measure_orbits(task)
     bad, moved = orbits.undefined, orbits.moved

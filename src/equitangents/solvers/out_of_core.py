@@ -177,7 +177,7 @@ class TiledFactor(Factor):
             whole = self._chunks.read((i, j))
         except (FileNotFoundError, DamagedTileError) as error:
             if isinstance(error, DamagedTileError):
-                logger.warning("factor: %s and is computed anew", error)
+                logger.warning("factor: %s and is computed again", error)
             self._write(i, j)
             whole = self._chunks.read((i, j))
         rows, columns = self._span(i), self._span(j)

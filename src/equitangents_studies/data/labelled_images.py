@@ -1,4 +1,4 @@
-"""Images of one's own with labels: one folder a class, or a table of file and label."""
+"""Your own images with labels: one folder a class, or a table of file and label."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("file", "label")
 _TURNED = (5, 6, 7, 8)  # orientations of EXIF with the sides exchanged
 _ORIENTATION = 0x0112
-_ALIKE = 8.0  # times: how far apart the largest numbers of images in a unit of their own may be
+_ALIKE = 8.0  # times: ratio of the largest to the smallest maximum of images in a unit of their own
 
 Progress = Callable[[int, int], None]
 
@@ -43,7 +43,7 @@ Progress = Callable[[int, int], None]
 @final
 @dataclass(frozen=True)
 class ImageForm:
-    """What images have become: height, width and channels, from which unit, and what others may be brought to it.
+    """Common form of images: height, width, channels and unit, and how other images may be converted to it.
 
     brought: whether larger images are cut to the largest centred square and averaged down. grey_too: whether grey files
     are taken as colours. largest: the largest absolute number there was, for files with a unit of their own.
@@ -58,15 +58,18 @@ class ImageForm:
     largest: float
 
     def __str__(self) -> str:
-        return f"{self.height}×{self.width} pixels, {'grey' if self.channels == 1 else 'colour'}, {_said(self.unit)}"
+        return (
+            f"{self.height}×{self.width} pixels, {'grey' if self.channels == 1 else 'colour'}, {_unit_name(self.unit)}"
+        )
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelledImages:
-    """`x` (N, H, W, C), `files` (N) relative to `folder`; `y` (N,) labels, or None; `notes`: what was done to them.
+    """`x` (N, H, W, C), `files` (N) relative to `folder`; `y` (N,) labels, or None; `notes`: one line per change made
+    to them.
 
-    together: (N,) what images that belong together have in common; None where nothing says so.
+    together: (N,) the source that images have in common; None if it is unknown.
     """
 
     folder: Path
@@ -82,7 +85,7 @@ class LabelledImages:
 
 
 class _Header(NamedTuple):
-    """What a file says of itself."""
+    """Header of an image file."""
 
     name: str
     height: int
@@ -106,10 +109,10 @@ def load_labelled_images(
     one entry in the column `together` of the table.
 
     The table is CSV with the columns file, relative to `path`, and label; whole numbers and text are classes, other
-    numbers real targets. Images that are all of one size stay as they are; else the largest centred square of each is
-    averaged down to the smallest side there is, or to `size`. They are grey if all files are, else in colour; 8 and 16
-    bits become [0, 1]; EXIF's orientation is followed. Files that cannot be read are an error; with `skip_bad` they are
-    left out, and named in `notes`. `progress` is called with how many are read, of how many.
+    numbers real targets. Images of one size are unchanged; else the largest centred square of each is averaged down to
+    the smallest side there is, or to `size`. They are grey if all files are, else in colour; 8 and 16 bits become [0,
+    1]; EXIF's orientation is followed. Files that cannot be read are an error; with `skip_bad` they are left out, and
+    named in `notes`. `progress(read, total)` is called on the way.
 
     Raises InvalidArgumentError that names the file, folder, line or class that cannot be used, MemoryLimitError where
     the images together do not fit.
@@ -195,7 +198,7 @@ def _folders(names: list[str], together: str | None) -> np.ndarray | None:
 
 
 def _table(path: Path, folder: Path, together: str | None) -> tuple[list[str], np.ndarray, np.ndarray | None]:
-    """(names of files, labels, the column of sources) of a table; a line that cannot be used is named."""
+    """(file names, labels, sources or None) of a table; an error names the line that cannot be used."""
     columns = (*_COLUMNS,) if together is None else (*_COLUMNS, together.strip().lower())
     if not path.is_file():
         raise InvalidArgumentError("targets", str(path), "a file")
@@ -262,7 +265,9 @@ def _labels(texts: list[str]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Readable:
-    """Files of a folder; bad: why each that cannot be read is left out (`skip`), else it is an error."""
+    """Files of a folder; with `skip` unreadable files are left out and `bad` has the reasons, else they are an
+    error.
+    """
 
     folder: Path
     skip: bool
@@ -279,7 +284,7 @@ class _Readable:
             return None
 
     def headers(self, names: list[str]) -> list[_Header]:
-        """Those of all files that can be opened; InvalidArgumentError for none."""
+        """Headers of all files that can be opened; InvalidArgumentError if there are none."""
         return self.some([header for name in names if (header := self.read(name, partial(_header, name))) is not None])
 
     def some(self, headers: list[_Header]) -> list[_Header]:
@@ -302,11 +307,11 @@ def _header(name: str, image: Image) -> _Header:
 
 
 def _common(headers: list[_Header], size: int | None) -> tuple[ImageForm, tuple[str, ...]]:
-    """What all images can become, and what is to be said of it."""
+    """The form that all images can take, and notes about the conversion."""
     units = {header.unit: header.name for header in headers}
     if len(units) > 1:
         (unit, name), (other, _) = list(units.items())[:2]
-        raise InvalidArgumentError(name, _said(unit), _said(other), "as the first one", verb="has")
+        raise InvalidArgumentError(name, _unit_name(unit), _unit_name(other), "as the first one", verb="has")
     least = min(headers, key=lambda header: min(header.height, header.width))
     side = min(least.height, least.width)
     if size is not None and side < size:
@@ -317,7 +322,7 @@ def _common(headers: list[_Header], size: int | None) -> tuple[ImageForm, tuple[
     height, width = (size or side,) * 2 if brought else next(iter(sizes))
     others = len(headers) - sizes[height, width]
     if others:
-        why = "size that was asked for" if size else f"smallest side, that of {least.name}"
+        why = "requested size" if size else f"smallest side, that of {least.name}"
         notes.append(
             f"{others:,} of {len(headers):,} images are cut to the largest centred square and averaged down to "
             f"{height}×{width} pixels, the {why}"
@@ -331,7 +336,7 @@ def _common(headers: list[_Header], size: int | None) -> tuple[ImageForm, tuple[
 def _check_like(folder: Path, header: _Header, form: ImageForm) -> None:
     wrong = partial(InvalidArgumentError, str(folder / header.name), verb="has")
     if header.unit != form.unit:
-        raise wrong(_said(header.unit), _said(form.unit), "as the training set")
+        raise wrong(_unit_name(header.unit), _unit_name(form.unit), "as the training set")
     if header.channels != form.channels and not (header.channels == 1 and form.grey_too):
         raise wrong(header.channels, form.channels, "the channels of the training set")
     size, wanted = (header.height, header.width), (form.height, form.width)
@@ -380,5 +385,5 @@ def _counted(y: np.ndarray) -> tuple[str, ...]:
     return (f"{len(counts)} classes: " + ", ".join(some[:12]) + (", …" if len(some) > 12 else ""),)
 
 
-def _said(unit: str) -> str:
+def _unit_name(unit: str) -> str:
     return "numbers of its own" if unit == "its own" else unit

@@ -49,7 +49,7 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class InputLeaves:
     """The leaves of x, batch first, with their names and tree structure; `n` inputs."""
 
     leaves: tuple[Any, ...]
@@ -59,7 +59,7 @@ class Inputs:
     axes: tuple[int, ...] = ()
     """Batch axis of every leaf in the model; empty: all along the first axis."""
 
-    def subset(self, chosen: Any) -> Inputs:
+    def subset(self, chosen: Any) -> InputLeaves:
         """Some of the inputs."""
         return self.mapped(lambda a: a[chosen])
 
@@ -68,11 +68,11 @@ class Inputs:
         """The arrays with one row per input, without shared ones."""
         return [a for a in self.leaves if not isinstance(a, Shared)]
 
-    def mapped(self, change: Callable[[np.ndarray], np.ndarray]) -> Inputs:
+    def mapped(self, change: Callable[[np.ndarray], np.ndarray]) -> InputLeaves:
         """The inputs with `change` applied to every array that is not shared."""
         return self.replaced([a if isinstance(a, Shared) else change(a) for a in self.leaves])
 
-    def replaced(self, leaves: Sequence[Any]) -> Inputs:
+    def replaced(self, leaves: Sequence[Any]) -> InputLeaves:
         """The inputs with other arrays."""
         n = next(len(a) for a in leaves if not isinstance(a, Shared))
         return replace(self, leaves=tuple(leaves), n=n)
@@ -89,7 +89,7 @@ class Inputs:
         return self.tree([Shared(copied(a.value)) if isinstance(a, Shared) else copied(a) for a in self.leaves])
 
 
-def as_inputs(x: Tree, called: str = "x") -> Inputs:
+def as_inputs(x: Tree, called: str = "x") -> InputLeaves:
     """x as named NumPy arrays; raises errors that name an array that cannot be used."""
     if isinstance(x, list) and not any(isinstance(part, np.ndarray | jax.Array | Shared | Batch) for part in x):
         x = as_rectangular(called, x)  # nested lists of numbers are one array
@@ -107,7 +107,7 @@ def as_inputs(x: Tree, called: str = "x") -> Inputs:
         remedy = "wrap inputs without a batch axis in Shared; pad smaller molecules with zeros, and give a mask"
         raise ShapeError(called, sizes, "equally many rows in all inputs", remedy, verb="has rows")
     axes = tuple(leaf.axis if isinstance(leaf, Batch) else 0 for _, leaf in pairs)
-    return Inputs(leaves, names, structure, next(iter(sizes.values())), axes if any(axes) else ())
+    return InputLeaves(leaves, names, structure, next(iter(sizes.values())), axes if any(axes) else ())
 
 
 def along_axis(x: Tree, axis: int) -> Tree:

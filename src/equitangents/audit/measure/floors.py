@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 
 from equitangents.audit.adapters.model import Answer, chosen
 from equitangents.audit.contract.leaf_actions import Actions
-from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.contract.trees import InputLeaves
 from equitangents.audit.measure.task import AuditTask, check_same_shapes, eps
 from equitangents.audit.report.sections import FloatFloor
 from equitangents.errors import EquitangentsError
@@ -42,7 +42,7 @@ PERTURBATION = 8.0  # layers round their sums as well as their inputs
 
 
 @dataclass(frozen=True, eq=False)
-class Floors:
+class OutputNoiseFloors:
     """Noise floors of each output on some rows, as norms; class numbers count 1 where they differ."""
 
     resampled: Float[np.ndarray, "outputs E n"]
@@ -79,7 +79,7 @@ class Floors:
         return resampled + 2 * self.float_floor.value + self.noise
 
 
-def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Floors:
+def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> OutputNoiseFloors:
     """Noise floors on at most `most` of the task's inputs."""
     rows = task.rows(most)
     x = task.x.subset(rows)
@@ -96,7 +96,7 @@ def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Floor
     noise = relative(twice)
     deterministic = noise <= tolerance
     method, response, rounding = rounding_of(task, x, y, sizes, deterministic, actions)
-    return Floors(
+    return OutputNoiseFloors(
         resampled=resampling(task, x, y, actions),
         sizes=sizes,
         rounding=rounding,
@@ -110,7 +110,7 @@ def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Floor
     )
 
 
-def resampling(task: AuditTask, x: Inputs, y: Answer, actions: Actions) -> Float[np.ndarray, "outputs E n"]:
+def resampling(task: AuditTask, x: InputLeaves, y: Answer, actions: Actions) -> Float[np.ndarray, "outputs E n"]:
     """The larger of round trip and reference for every output, element and row of x, as norms; 0 for exact elements."""
     contract, group = task.contract, task.contract.group
     errors = np.zeros((len(y.leaves), len(task.elements), x.n))
@@ -133,7 +133,7 @@ def resampling(task: AuditTask, x: Inputs, y: Answer, actions: Actions) -> Float
 
 
 def rounding_of(
-    task: AuditTask, x: Inputs, y: Answer, sizes: np.ndarray, deterministic: bool, actions: Actions
+    task: AuditTask, x: InputLeaves, y: Answer, sizes: np.ndarray, deterministic: bool, actions: Actions
 ) -> tuple[Literal["float64", "perturbation", "none"], np.ndarray, Float[np.ndarray, "outputs n"]]:
     """(method, observed change of every output for x by rounding, its upper estimate), as norms."""
     unit = eps(y.dtype)
@@ -157,7 +157,7 @@ def rounding_of(
     return "perturbation", response, PERTURBATION * (response + unit * sizes)
 
 
-def jitter(task: AuditTask, x: Inputs, actions: Actions) -> Float[np.ndarray, "outputs n"]:
+def jitter(task: AuditTask, x: InputLeaves, actions: Actions) -> Float[np.ndarray, "outputs n"]:
     """Largest difference of outputs for inputs that are changed by one rounding, as norms.
 
     Unlike `rounding_of` it leaves out f(x): a value that f takes at a single point is not rounding.
@@ -167,19 +167,19 @@ def jitter(task: AuditTask, x: Inputs, actions: Actions) -> Float[np.ndarray, "o
     return np.max([actions.differences(a, b) for i, a in enumerate(ys) for b in ys[:i]], axis=0)
 
 
-def in_double(task: AuditTask, x: Inputs) -> int:
+def in_double(task: AuditTask, x: InputLeaves) -> int:
     """Number of inputs evaluated in double precision: few large ones, which take ten times as long or more."""
     numbers = sum(a[:1].size for a in x.batches)
     return min(x.n, x.n if numbers <= _LARGE else _FEW_QUICK if task.settings.quick else _FEW)
 
 
-def widened(x: Inputs) -> Inputs:
+def widened(x: InputLeaves) -> InputLeaves:
     """x in double precision."""
     return x.mapped(lambda a: a.astype(_WIDE.get(a.dtype.kind, a.dtype)))
 
 
 def double_of(
-    task: AuditTask, x: Inputs, actions: Actions, dtype: np.dtype
+    task: AuditTask, x: InputLeaves, actions: Actions, dtype: np.dtype
 ) -> tuple[Answer, Callable[[Any], Any]] | None:
     """(outputs of the first inputs in double precision, the function that computes them).
 
@@ -226,7 +226,7 @@ def _drowned(response: Float[np.ndarray, "outputs n"], sizes: Float[np.ndarray, 
     return np.median(np.where(sizes > 0, ratio(response, sizes), 1.0), axis=1) >= _DROWNED
 
 
-def _shaken(x: Inputs, unit: float, seed: int) -> Inputs:
+def _shaken(x: InputLeaves, unit: float, seed: int) -> InputLeaves:
     """x with every number changed by one rounding, up or down."""
     rng = np.random.default_rng(seed)
 
@@ -239,7 +239,7 @@ def _shaken(x: Inputs, unit: float, seed: int) -> Inputs:
     return x.mapped(shaken)
 
 
-def _attempt(task: AuditTask, x: Inputs, run: object) -> Answer | None:
+def _attempt(task: AuditTask, x: InputLeaves, run: object) -> Answer | None:
     """The outputs in double precision, or None if the model does not accept it."""
     try:
         return task.evaluate(x, run)  # type: ignore[arg-type]

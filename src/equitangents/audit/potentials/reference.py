@@ -41,7 +41,7 @@ _NOISE = 1e3  # roundings by which repeats may differ on parallel machines; more
 
 
 @dataclass(eq=False)
-class Floors:
+class StructureNoiseFloors:
     """Nulls of every quantity by test, and repeats that differ, of one structure."""
 
     sizes: dict[str, float]
@@ -79,7 +79,7 @@ def _errors(potential: Potential, atoms: Atoms, expected: Values) -> dict[str, f
     return {n: potential.quantities[n].difference(values[n], v, len(atoms)) for n, v in expected.items() if n in values}
 
 
-def _repeat(potential: Potential, atoms: Atoms, before: Values, floors: Floors) -> bool:
+def _repeat(potential: Potential, atoms: Atoms, before: Values, floors: StructureNoiseFloors) -> bool:
     """Evaluate once more and record differences; return whether there are any."""
     errors = _errors(potential, atoms, before)
     for name, error in errors.items():
@@ -102,7 +102,7 @@ class Reference:
     structures: list[Any]
     values: list[Values]
     """Finite values."""
-    floors: list[Floors]
+    floors: list[StructureNoiseFloors]
     at_rest: list[bool]
     tolerances: dict[str, float]
     broken: list[BrokenPose] = field(default_factory=list)
@@ -208,7 +208,9 @@ def measure_reference(
     nulls, rng = (2 if len(given) == 1 and later < _ENOUGH else 1), np.random.default_rng([seed, 1])
     for atoms, v in zip(given, reference.values, strict=True):
         sizes = {name: potential.quantities[name].size(value, len(atoms)) for name, value in v.items()}
-        floors = Floors(sizes, {name: min(value.size, _ENTRIES) for name, value in v.items()}, potential.unit)
+        floors = StructureNoiseFloors(
+            sizes, {name: min(value.size, _ENTRIES) for name, value in v.items()}, potential.unit
+        )
         for _ in range(nulls):
             floors.note("as given", null(potential, nudged(atoms, rng), v))
         reference.floors.append(floors)

@@ -33,15 +33,15 @@ from equitangents.audit.potentials.structures import (
     lattice_translated,
     nudged,
     permuted,
+    rotated,
     supercell,
     translated,
-    rotated,
 )
-from equitangents.audit.report.sections import Missing
+from equitangents.audit.report.sections import MissingSection
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError, require
 from equitangents.groups import so3
 from equitangents.keywords import unknown
-from equitangents.progress import Progress, ProgressCallback, told_by
+from equitangents.progress import Progress, ProgressCallback, callback_of
 from equitangents.validation import check_number
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def atoms(
     """
     began = time.perf_counter()
     require("ase", "atoms", "the audit of potentials")
-    told_by(progress)
+    callback_of(progress)
     given, chosen = check_structures(structures), _check_tests(tests)
     if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
         raise InvalidArgumentError("elements", elements, "a whole number, at least 1")
@@ -122,7 +122,7 @@ def atoms(
     )
     potential.progress = lambda calls: shown.add(1, 1)
     rows: list[Row] = []
-    missing: list[Missing] = []
+    missing: list[MissingSection] = []
     reference = measure_reference(potential, given, tolerances, seed, len(set(chosen) & set(ROUNDED_AGAIN)))
     own_tests = {
         "conservation": partial(conservation, reference, sampling),
@@ -132,7 +132,7 @@ def atoms(
     for test in chosen:
         result = _measured(test, reference, own_tests.get(test, partial(measure, reference, test, elements, sampling)))
         if isinstance(result, str):
-            missing.append(Missing(test, result))
+            missing.append(MissingSection(test, result))
         else:
             rows += result
     if not rows:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents._types import Element
-from equitangents.audit.report.numbers import UNITS, Estimate, Distribution, Standing, Unit, standing
+from equitangents.audit.report.numbers import UNITS, Distribution, MeanEstimate, Standing, Unit, standing
 
 Verdict = Literal["equivariant", "equivariant within tolerance", "equivariant on its data", "broken", "undecided"]
 HOLDING: tuple[Verdict, ...] = ("equivariant", "equivariant within tolerance")
@@ -76,7 +76,7 @@ class Headline:
     """The error that the user allows; null: none."""
     rounding: float = 0.0
     """The part of the noise floor that is not interpolation: rounding, and the noise of a random model."""
-    steady: Estimate | None = None
+    steady: MeanEstimate | None = None
     """The error without rounding, a root mean square over the inputs, largest over elements; null: not needed."""
     steady_unit: Unit | None = None
     """The unit of `steady`: "spread", or "norm" for outputs that do not differ between inputs."""
@@ -86,7 +86,7 @@ class Headline:
         """The larger part of the noise floor."""
         return "interpolation" if self.rounding < self.floor / 2 else "rounding"
 
-    def standing(self, limit: float) -> tuple[Standing, Estimate]:
+    def standing(self, limit: float) -> tuple[Standing, MeanEstimate]:
         """(standing of the mean error to a limit, the estimate that decides: without rounding if it is open)."""
         error = self.error.bounded
         if math.isnan(self.error.estimate.high):  # few inputs, or few elements
@@ -150,13 +150,13 @@ class RuleResult:
     """The rule as text; for outputs without a rule the best candidate."""
     by_hand: str | None
     """The same rule as output_action; null: there is no such value."""
-    error: Estimate | None
+    error: MeanEstimate | None
     """Mean error with this rule, on the inputs that did not fit it."""
-    invariant: Estimate | None
+    invariant: MeanEstimate | None
     """Mean error of the same inputs for an invariant output."""
     unit: RuleUnit
     """The unit of both."""
-    agreement: Estimate | None = None
+    agreement: MeanEstimate | None = None
     """The share of predictions that follow the rule, on the test inputs; null without classes."""
 
 
@@ -190,7 +190,7 @@ class ElementResult:
 class OrbitSection:
     """Predictions along orbits {ρ(g)x}."""
 
-    same_predictions: Estimate | None
+    same_predictions: MeanEstimate | None
     """Share of the elements, the identity left out, that keep the predicted class; null without class scores."""
     answers: int | None
     """Number of different predicted classes; null without classes."""
@@ -219,7 +219,7 @@ class SetResult:
     name: str
     kind: SetKind
     inputs: int
-    judged: Estimate
+    judged: MeanEstimate
     """The error in the headline's unit, with the standard deviation of this set."""
     judged_floor: float
     above: bool
@@ -241,7 +241,7 @@ class OrbitPoint:
 
 
 @dataclass(frozen=True)
-class Witness:
+class AuditWitness:
     """An input and the element with the largest error, enough to reproduce it."""
 
     index: int
@@ -274,11 +274,11 @@ class InputContract:
 class Matching:
     """Matching of items of f(ρ(g)x) with those of ρ(g)f(x); means over elements and inputs."""
 
-    iou: Estimate | None
+    iou: MeanEstimate | None
     """Mean IoU of the matched boxes; null for items without IoU, or without matches."""
-    missed: Estimate | None
+    missed: MeanEstimate | None
     """Share of the items of ρ(g)f(x) without a partner; null where there are none."""
-    extra: Estimate | None
+    extra: MeanEstimate | None
     """Share of the items of f(ρ(g)x) without a partner; null where there are none."""
 
 
@@ -291,8 +291,8 @@ class OutputContract:
     """Shape for one input."""
     action: str
     """How it should transform; "invariant": not at all."""
-    error: Estimate
-    judged: Estimate
+    error: MeanEstimate
+    judged: MeanEstimate
     """The error in the headline's unit, or in the output's own, `unit`."""
     floor: float
     """Mean over elements of its noise floors, in the same unit."""
@@ -399,7 +399,7 @@ class EnsembleSize:
     """The squared violation of the mean of some members, measured and by the fitted law."""
 
     members: int
-    squared_error: Estimate
+    squared_error: MeanEstimate
     fitted: float
 
 
@@ -411,7 +411,7 @@ class EnsembleSection:
     sizes: list[EnsembleSize]
     finite: float
     """The part that falls with more members: the coefficient of 1/√M."""
-    limit: Estimate
+    limit: MeanEstimate
     """The part that remains: the error at M → ∞."""
 
     @property
@@ -420,7 +420,7 @@ class EnsembleSection:
         return self.finite <= _ALIKE * math.sqrt(max(self.sizes[0].squared_error.mean, 0.0))
 
     @property
-    def errors(self) -> tuple[Estimate, Estimate, Estimate]:
+    def errors(self) -> tuple[MeanEstimate, MeanEstimate, MeanEstimate]:
         """Root mean square errors of one member, of the mean of all, and of infinitely many: one quantity."""
         one, now = self.sizes[0].squared_error.rooted, self.sizes[-1].squared_error.rooted
         return one, now, now if self.alike else self.limit
@@ -454,7 +454,7 @@ class Remedy:
     cost: int
     """In `cost_unit`."""
     cost_unit: Literal["evaluations per input", "trainings"]
-    after: Estimate | None
+    after: MeanEstimate | None
     """The mean error with the remedy, in the headline's unit; null: not known."""
     task_before: float | None
     """The task's error on the inputs as given; null without labels."""
@@ -468,7 +468,7 @@ class Remedy:
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingSection:
     """A part of the audit that was left out, and why."""
 
     section: str
@@ -515,9 +515,9 @@ class Findings:
     layers: LayerSection | None
     ensemble: EnsembleSection | None
     remedies: list[Remedy]
-    witness: Witness | None
+    witness: AuditWitness | None
     """The worst input."""
-    missing: list[Missing]
+    missing: list[MissingSection]
     settings: dict[str, Any]
     """Settings of the intervals, the batch size, and the number of inputs."""
     versions: dict[str, str]

@@ -1,8 +1,13 @@
-"""`equitangents list` and `equitangents reproduce`: every study, one line each; and which claims of one hold."""
+"""`equitangents list`, `reproduce` and `systems`: studies, and which architecture's symmetries hurt or help on data.
+
+These commands start without JAX.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +16,28 @@ import typer
 from equitangents.extending import options as cli
 from equitangents.extending import require
 
+ARCHITECTURES = ("FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
+_SAME = ("inputs", "depth", "ridge", "repetitions", "error", "standardise", "seed")
+_SOME = "FCN, LCN, VEC, GAP, LAP2, LAP4, …"
+
 
 def _studies(incomplete: str) -> list[tuple[str, str]]:
-    """Names that begin so, each with its title, for a shell."""
+    """Study names with this prefix, each with its title, for shell completion."""
     from equitangents_studies import registry
 
     return [(info.name, info.title) for info in registry.values() if info.name.startswith(incomplete)]
 
 
 def _images(parameter: typer.CallbackParam, value: str | None) -> Any:
-    """A file that is there; the name of a data set, which has no ending, is looked at by the study."""
+    """An existing file; a name without a suffix is a data set, which the study checks."""
     return cli.there(parameter, value) if value is not None and Path(value).suffix else value
 
 
 def _presets(context: typer.Context, incomplete: str) -> list[str]:
-    """Presets of the study that is typed before, for a shell."""
+    """Presets of the study on the command line, for shell completion."""
     from equitangents_studies import registry
 
-    given = [context.params.get("study"), *context.args]  # where the line is incomplete, words are not parsed yet
+    given = [context.params.get("study"), *context.args]  # an incomplete line is not parsed yet
     known = next((registry[name].presets for name in given if name in registry), ("quick", "desk", "paper"))
     return [name for name in known if name.startswith(incomplete)]
 
@@ -103,7 +112,7 @@ def reproduce(o: Any) -> None:
             raise typer.BadParameter(f"{value!r}; --set has {key}={changes[key]}", param_hint=f"--{key}")
     from equitangents_studies.framework.catalogue import lookup
 
-    lookup(o.study, o.preset)  # before JAX is imported: a wrong name is an error within a second
+    lookup(o.study, o.preset)  # before JAX is imported: a wrong name is refused within a second
     require("pooch", "studies", "equitangents reproduce")
     import equitangents_studies as studies
     from equitangents.report import Table, text_of
@@ -120,7 +129,7 @@ def reproduce(o: Any) -> None:
 
 
 def parse_settings(pairs: list[str]) -> dict[str, str]:
-    """`["members=20"]` -> `{"members": "20"}`; the study gives each value its type. No text is the empty list."""
+    """`["members=20"]` -> `{"members": "20"}`; the study gives each value its type. An empty text is the empty list."""
     changes: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -128,3 +137,88 @@ def parse_settings(pairs: list[str]) -> dict[str, str]:
             raise typer.BadParameter(f"{pair!r} is not of the form key=value", param_hint="--set")
         changes[key] = value
     return changes
+
+
+@cli.command(
+    data=cli.option(
+        Path,
+        ".npz file with x (N, height, width, channels) and y, and optionally x_test and y_test.",
+        ...,
+        callback=cli.there,
+    ),
+    architectures=cli.option(str, f"Two or more of {_SOME}.", metavar="NAME,…"),
+    groups=cli.option(
+        str,
+        "Groups whose random elements transform the data, by default O(3)xI, O(3)^d, P(3d) and O(3d), where 3 is the "
+        "number of channels.",
+        "O(3)xI,O(3)^d,P(3d),O(3d)",
+        metavar="NAME,…",
+        show_default=False,
+    ),
+    inputs=cli.option(int, "Number of inputs, drawn at random.", 1000),
+    depth=cli.option(int, "Hidden layers.", 4),
+    ridge=cli.option(float, "Ridge, relative to the kernel's mean diagonal.", 1e-4),
+    repetitions=cli.option(int, "Training sets of each size.", 10),
+    error=cli.pick(
+        "Error of the learning curves, by default classification for labels unless some error is 0",
+        None,
+        *("classification", "squared"),
+    ),
+    standardise=cli.option(bool, "Standardise x by the mean and standard deviation of all its entries.", True),
+    seed=cli.option(int, "Random seed.", 0),
+    json=cli.JSON,
+)
+def systems(o: Any) -> None:
+    """Find which architecture's symmetries help or hurt on your data, and how many samples each saves.
+
+    equitangents systems --data digits.npz
+
+    equitangents systems --data digits.npz --architectures FCN,VEC,GAP
+
+    Learning curves of infinitely wide networks, on the data and on the data transformed by random elements of groups.
+    Whole numbers or text in y are labels of classifiers; other targets make regressions. Work grows as the square of
+    the number of inputs.
+    """
+    from equitangents.errors import InvalidArgumentError
+    from equitangents.extending import read_named
+
+    compared = None if o.architectures is None else _known(o.architectures)
+    arrays = read_named("data", o.data, ("x", "y"))
+    tests = [arrays[name] for name in ("x_test", "y_test") if name in arrays]
+    if len(tests) == 1:
+        raise InvalidArgumentError("data", str(o.data), "both x_test and y_test, or none")
+    from equitangents_studies.framework.progress import Task
+    from equitangents_studies.systems import compare_architectures
+
+    found = compare_architectures(
+        arrays["x"],
+        arrays["y"],
+        test=(tests[0], tests[1]) if tests else None,
+        architectures=compared,
+        groups=_parts(o.groups),
+        **{name: getattr(o, name) for name in _SAME},
+        progress=Task("Learning curves of architectures", shown=sys.stderr.isatty()).step,
+    )
+    typer.echo(str(found))
+    if o.json is not None:
+        from equitangents_studies.framework.folder import write_json
+
+        write_json(o.json, found.to_dict())
+
+
+def _parts(text: str) -> list[str]:
+    return [part for part in text.replace(" ", "").split(",") if part]
+
+
+def _known(text: str) -> list[str]:
+    """Architecture names for `systems.architecture`, checked before JAX is imported."""
+    from equitangents.extending import unknown
+
+    names = _parts(text)
+    for name in names:
+        if name not in ARCHITECTURES and not re.fullmatch(r"LAP[1-9]\d*", name):
+            raise unknown("architectures", name, [*ARCHITECTURES, "LAPk"])
+    return names
+
+
+COMMANDS = {"list": list_studies, "reproduce": reproduce, "systems": systems}
