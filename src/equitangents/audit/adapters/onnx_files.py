@@ -34,7 +34,7 @@ class _Operation(NamedTuple):
 def _with_layers(path: str) -> tuple[list[_Operation], Any]:
     """The operations of a file in its order, and a session that returns every intermediate value.
 
-    Weights beside the file are read from there.
+    External weights are read from the folder of the file.
     """
     onnx, runtime = require("onnx", "onnx", "an ONNX model"), require("onnxruntime", "onnx", "an ONNX model")
     try:

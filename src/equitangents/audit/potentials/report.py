@@ -107,7 +107,7 @@ class AtomsReport(WrittenReport):
 _YES = {True: "yes", False: "no"}
 _OF_STRUCTURES = ["number", "formula", "atoms", "periodic", "rms force, meV/Å", "at rest"]
 _FLOORS = (
-    "A floor is what rounding, chance and finite steps alone would show. An error holds if it is at most twice its "
+    "The noise floor is the error due to rounding, chance and finite steps. An error holds if it is at most twice its "
     "floor, and is within tolerance if it is larger than that but too small for dynamics to notice; where twice the "
     "floor is above the tolerance, nothing smaller is decided. Relative errors leave out structures at rest."
 )
