@@ -52,7 +52,7 @@ def test_a_folder_a_class_is_fitted_scored_and_predicted_into_a_table(run, tiles
     assert shown["Calibration error, by chance"] == f"{held.calibration_error():.3f}, {held.chance_error():.3f}"
     assert (shown["Report"], shown["Most frequent label"]) == ("model/report.html", "50.0%")
     assert following == "next: equitangents predict model --data NEW_FOLDER --out predictions.csv"
-    assert "What was learnt from tiles" in Path("model/report.html").read_text("utf-8")
+    assert "Classifier trained on tiles" in Path("model/report.html").read_text("utf-8")
     assert model.classes_.tolist() == ["bright", "dark"]
     assert model.calibrate
     again = et.InfiniteEnsembleClassifier(model.net, ridge=1e-3, standardise=True)
@@ -270,6 +270,6 @@ def test_real_numbers_in_a_table_make_a_regression_with_deviations(run, tiles):
 def test_a_solver_without_a_decomposition_says_that_nothing_was_held_out(run, tiles):
     status, out, _ = run(*FIT, "--solver", "pcg")
     assert status == 0
-    assert re.search("Left-out samples not known +pcg keeps no decomposition", out)
+    assert re.search("Accuracy of left-out samples +pcg has no leave-one-out", out)
     assert re.search("Report +not made", out)
     assert "Accuracy" not in out

@@ -35,7 +35,7 @@ def doctor(o: Any) -> None:
         about, error = _installation()
         stage("")
         _print([*about.items()])
-        stage("computing small kernels, and comparing them with closed forms")
+        stage("comparing small kernels with closed forms")
         checks: list[dict[str, Any]] = []
         for dtype, allowed in ALLOWED.items() if error is None else ():
             off = closed_form_error(dtype)

@@ -133,7 +133,7 @@ def fit(o: Any) -> None:
     with cli.stages() as stage:
         stage(f"reading {o.data}")
         labelled, x, y, together = _read(o, stage)
-        stage("loading what computes kernels")
+        stage("importing JAX")
         import numpy as np
 
         from equitangents.ensembles.infinite import saving
@@ -144,7 +144,7 @@ def fit(o: Any) -> None:
     check_place(o.out)  # before the work is done
     cli.check_writable("out", o.out / MODEL)
     with cli.stages() as stage, cli.announced("equitangents"):
-        stage("computing kernels, and solving with them")
+        stage("computing kernels and solving")
         x, y = x if o.precision is None else np.asarray(x, o.precision), np.asarray(y)
         y = text_of(y) if y.dtype.kind == "S" else y
         classifies = _classifies(o.task, net, x, y)
@@ -265,7 +265,7 @@ def _show(o: Any, model: Any, choice: Choice | None, rows: dict[str, str], files
         next_command = f"equitangents predict {o.out} --data {new}{least}"
         rows = _scored(model, choice, o.min_confidence)
         if o.report and ACCURACY in rows:
-            title = f"What was learnt from {o.data}"
+            title = f"Classifier trained on {o.data}"
             options = {"choice": choice, "min_confidence": o.min_confidence}
             page = held_out_page(model, files, title=title, next_command=next_command, **options)
             rows["Report"] = str(write(page.html(), o.out / REPORT))
@@ -291,7 +291,7 @@ def _of_tuning(tuned: Tuning[InfiniteEnsemble]) -> dict[str, str]:
     others = (y.sum(axis=0) - y) / (len(y) - 1)
     return {
         "Leave-one-out mean squared error": f"{tuned.best_score:.4g}",
-        "Of the mean of the others": f"{((y - others) ** 2).mean():.4g}",
+        "Same error of the mean of other samples": f"{((y - others) ** 2).mean():.4g}",
         "Hidden layers": str(best["depth"]),
         "Kernel, ridge": f"{best['kernel']}, {best['ridge']:.0e}",
     }
@@ -302,12 +302,12 @@ def _scored(model: Any, choice: Choice | None, least: float | None) -> dict[str,
     from equitangents.fit.page import facts_of
     from equitangents.fit.result import HeldOut
 
-    unknown = "Left-out samples not known"
+    unknown = "Accuracy of left-out samples"
     if choice is None and model.solution_.solver != "eigh":
-        return {unknown: f"{model.solution_.solver} keeps no decomposition (--solver eigh)"}
+        return {unknown: f"{model.solution_.solver} has no leave-one-out (take --solver eigh)"}
     try:
         if choice is None and model.positions_:
-            return {"Labels of left-out samples that are right": format(model.leave_one_out_.accuracy, ".1%")}
+            return {"Accuracy of left-out labels": format(model.leave_one_out_.accuracy, ".1%")}
         return facts_of(model, HeldOut.of(model) if choice is None else choice.score.held, choice, least)
     except EquitangentsError as error:
         return {unknown: str(error)}

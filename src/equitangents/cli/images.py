@@ -117,7 +117,7 @@ def _cell(value: Any) -> str:
 
 
 def _progress(stage: Stage, data: str) -> Callable[[int, int], None]:
-    stage(f"looking through {data}")
+    stage(f"listing {data}")
 
     def progress(done: int, count: int) -> None:
         if done == count or done % max(1, count // 100) == 0:  # 100 times

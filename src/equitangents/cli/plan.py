@@ -58,7 +58,7 @@ def plan(o: Any) -> None:
         if o.pilot != 0 and getattr(o, name) is not None:
             raise InvalidArgumentError(name, getattr(o, name), "none for a pilot", "give --pilot 0")
     with cli.stages() as stage, cli.announced("equitangents.pilot"):
-        stage("loading what trains networks and computes kernels")
+        stage("importing JAX")
         import numpy as np
 
         from equitangents import ensembles

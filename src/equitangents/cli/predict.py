@@ -55,7 +55,7 @@ def predict(o: Any) -> None:
             images.check_array(x, o.model)
             if table is not None:
                 raise InvalidArgumentError("--out", o.out, "for arrays a name that ends in .npy or .npz")
-        stage("loading what computes kernels")
+        stage("importing JAX")
         from equitangents.ensembles import predict_to_file
         from equitangents.ensembles.infinite.saving import about_model
         from equitangents.foreign_files import read_arrays
