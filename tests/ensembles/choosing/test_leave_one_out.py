@@ -161,7 +161,7 @@ MOVING = actions.tensor_product(SQUARE, actions.channels(SQUARE.group, SQUARE.gr
             4,
             "expected one with the identity",
         ),
-        (InfiniteEnsemble(mlp), 1, "leaves nothing to train on"),
+        (InfiniteEnsemble(mlp), 1, "expected at least 2 samples"),
         (
             InfiniteEnsemble(mlp, turns, time=1.0, label_action=SIGNS),
             "fixed",
