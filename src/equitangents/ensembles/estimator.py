@@ -379,9 +379,7 @@ def classes_of(labels: np.ndarray) -> np.ndarray:
     """The distinct labels, sorted; at least two."""
     classes = np.unique(labels)
     if len(classes) < 2:
-        raise InvalidArgumentError(
-            f"y holds one class, {classes.tolist()[0]!r}; a classifier needs more than 1 class to tell apart"
-        )
+        raise InvalidArgumentError("y", classes.tolist()[0], "more than 1 class", verb="holds one class,")
     return classes
 
 
