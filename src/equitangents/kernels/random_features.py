@@ -208,7 +208,7 @@ def _width(features: int, kind: Kind, positions: int) -> int:
 
 def _checked(x: Inputs) -> ArrayLike:
     if is_structured(x):
-        raise NetworkError("random features do not take masks or graphs; use the network's own kernel")
+        raise NetworkError("x", type(x), "an array", "or use the network's own kernel", verb="is of type")
     return check_array("x", x, min_rank=2)
 
 

@@ -240,7 +240,7 @@ class MoleculeRegressor(MolecularRegressor):
         self._check_settings(molecules)
         check_choice("baseline", self.baseline, ("elements", "none"))
         if energies is None and forces is None:
-            raise InvalidArgumentError("energies and forces are both None; expected at least one")
+            raise InvalidArgumentError("energies", None, "energies, forces or both")
         n, layout = len(molecules), TargetLayout.of(molecules)
         targets, has_target = np.zeros(layout.rows), np.zeros(layout.rows, bool)
         self.element_energies_ = {}

@@ -78,10 +78,8 @@ class OutOfCore(Method):
         if base is None:
             kernel = system.matrix.folder
             if kernel is None:
-                raise InvalidArgumentError(
-                    "solver is 'out-of-core', which keeps its factor on disk; give the folder, "
-                    "solvers.OutOfCore(path=...), or solve a scale.GramStore (store=, --store), which has one"
-                )
+                remedy = "give solvers.OutOfCore(path=...), or solve a scale.GramStore (store=, --store)"
+                raise InvalidArgumentError("solver", "out-of-core", "a folder for its factor", remedy)
             base = kernel.with_name(kernel.name + ".factors")
         base = base if isinstance(base, ObjectPath) else real(base)  # a link stays one
         side = self.side(task.size, task.limit)

@@ -111,11 +111,9 @@ class Solver:
             method, reason = self._method, "as set"
         memory = int(method.memory(task))
         if memory > task.limit:
-            raise MemoryLimitError(
-                f"the dense problem of {task.size} samples needs about {memory_size(memory)} by solver "
-                f"{method.name!r}, the limit is {memory_size(task.limit)}; take another solver, train on fewer "
-                "samples, or raise memory_limit (bytes)"
-            )
+            problem = f"the dense problem of {task.size} samples by solver {method.name!r}"
+            remedy = "take another solver, train on fewer samples, or raise memory_limit (bytes)"
+            raise MemoryLimitError(problem, memory, task.limit, remedy)
         logger.info("solver: %s (%s), about %s", method.name, reason, memory_size(memory))
         start, name, exact = clock.perf_counter(), method.name, method.exact
         if not (method.any_time or math.isinf(time)):

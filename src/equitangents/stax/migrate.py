@@ -74,7 +74,7 @@ def migrated(source: str) -> MigrationReport:
             "script", getattr(error, "msg", str(error)), remedy=line, verb="is no Python:"
         ) from None
     except (RecursionError, MemoryError):
-        raise InvalidArgumentError("script is nested too deeply") from None
+        raise InvalidArgumentError("script", "it is nested too deeply", verb="is no Python that can be read:") from None
     return MigrationReport(sorted(script.findings), text)
 
 

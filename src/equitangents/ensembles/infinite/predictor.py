@@ -371,10 +371,7 @@ class SolvedProblem(KernelPredictor):
     def _changes(self, x: DataRows, times: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield, for every time, B and (K + noise) B − 2K(X, x), (N, M); a posterior has the noise δ on its targets."""
         if not self.solver.exact:
-            raise InvalidArgumentError(
-                "solver is an approximation by some of the training inputs, which gives means only; take "
-                "solver='pcg' for variances, or fewer samples"
-            )
+            raise InvalidArgumentError("solver", self.solver.name, "an exact one or 'pcg' for variances")
         matrix = self.solver.system.matrix
         if isinstance(matrix, FeatureMatrix):
             cross, prior_cross = matrix.cross(x), cast(FeatureMatrix, self.prior or matrix).cross(x)

@@ -269,7 +269,7 @@ class Training:
     def _orbit_group(self) -> Group:
         """The augmentation's group; InvalidArgumentError if there is none."""
         if not isinstance(self.augmentation, Action):
-            raise InvalidArgumentError("orbits are those of the augmentation's group; this ensemble has no such group")
+            raise InvalidArgumentError("augmentation", self.augmentation, "an action of a group, for its orbits")
         return self.augmentation.group
 
     def _by_element(self, values: np.ndarray) -> np.ndarray:
