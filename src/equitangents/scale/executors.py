@@ -1,7 +1,7 @@
-"""Distributing tiles: by processes of this machine, or by any executor of concurrent.futures.
+"""Distributing tiles: to processes on this machine, or to any executor of concurrent.futures.
 
-However many processes there are and whichever die: a tile without a result is handed out again. Processes are loky's,
-which comes with joblib: they run no `__main__`, and their threads are set by variables.
+A tile without a result is handed out again, whichever processes die. Processes are loky's, which comes with joblib:
+they do not run `__main__`, and their threads are set by environment variables.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def check_executor(executor: object) -> None:
 def distribute(
     executor: ExecutorLike, run: Callable[[Tile], bool], tiles: Iterable[Tile], report: Callable[[bool], None]
 ) -> None:
-    """`run(tile)` for all tiles by so many processes of this machine, or by an executor; `report(result)` here.
+    """`run(tile)` for all tiles by processes on this machine, or by an executor; calls `report(result)` here.
 
     Processes that die are replaced. StoreError where they die three times before there is one more tile, and where
     workers of an executor do.
@@ -78,7 +78,7 @@ def _compute(
     waiting: dict[Tile, Any],
     report: Callable[[bool], None],
 ) -> None:
-    """Keep every worker of an executor busy, with a tile waiting; BrokenExecutor if its workers died."""
+    """Keep every worker of an executor busy, with one tile queued; BrokenExecutor if its workers died."""
     rest, running = iter(list(waiting)), dict[Future[bool], Tile]()
     try:
         while waiting:
@@ -95,7 +95,7 @@ def _compute(
 
 @contextmanager
 def _processes(workers: int) -> Iterator[TaskExecutor]:
-    """An executor of so many processes of this machine, which share its cores."""
+    """An executor with `workers` processes on this machine, which share its cores."""
     from joblib.externals.loky import ProcessPoolExecutor
 
     threads = str(max(1, joblib.cpu_count() // workers))
@@ -108,7 +108,7 @@ def _processes(workers: int) -> Iterator[TaskExecutor]:
 
 
 def _follow(client: int) -> None:
-    """This process, a worker, leaves Ctrl-C to its client, and ends with it, also when that is killed."""
+    """Make this worker ignore Ctrl-C, and end with its client, even if that is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
