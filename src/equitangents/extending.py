@@ -1,7 +1,6 @@
-"""Library functions for packages built on this one: checks, atomic files, type names, parallel tasks.
+"""Names for packages built on this library, beyond those of its subpackages: checks, types, files, many members.
 
-The studies are the first such package. Each name is imported on first use from the module that the stub file
-`extending.pyi` lists.
+The studies are the first such package. Each name is imported when it is first used, from the module in `extending.pyi`.
 """
 
 import lazy_loader

@@ -1,7 +1,7 @@
-"""Numbers as text, and table cells that are safe in spreadsheets.
+"""Numbers as text, and cells of tables for spreadsheets.
 
-Spreadsheets run a cell that begins with = + - @, a tab or a newline, such as a file name or a label. Such texts get a
-leading apostrophe, which is removed on reading. Numbers are not formulas and do not change.
+A spreadsheet runs a cell that begins with = + - @, a tab or a newline, such as a file name or a label. Such a text is
+written with an apostrophe before it, and read back without. Numbers are not formulas, and stay.
 """
 
 from __future__ import annotations
@@ -11,17 +11,8 @@ from typing import Any
 _RUN = tuple("=+-@\t\r\n")
 
 
-def superscript(exponent: int) -> str:
-    """An integer as superscript digits.
-
-    >>> "10" + superscript(-12)
-    '10⁻¹²'
-    """
-    return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
 def memory_size(number: float) -> str:
-    """A number of bytes as text, in powers of 1,000.
+    """Bytes for people, in powers of 1,000.
 
     >>> memory_size(640), memory_size(1_280_000), memory_size(2e12)
     ('640 B', '1.28 MB', '2 TB')
@@ -34,7 +25,7 @@ def memory_size(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration in seconds as text.
+    """An estimated time for people.
 
     >>> duration(0.0031), duration(2.44), duration(39.6), duration(700), duration(9000)
     ('3.1 ms', '2.4 s', '40 s', '12 min', '2.5 h')
@@ -51,7 +42,7 @@ def _two_digits(number: float, unit: str) -> str:
 
 
 def quoted(value: Any) -> Any:
-    """A cell as written: with a leading apostrophe if a spreadsheet would run it, else unchanged.
+    """A cell as written: text that a spreadsheet would run gets an apostrophe, all else is unchanged.
 
     >>> quoted("=1+1"), quoted("-1.5"), quoted("crow"), quoted(-2)
     ("'=1+1", '-1.5', 'crow', -2)
@@ -60,7 +51,7 @@ def quoted(value: Any) -> Any:
 
 
 def unquoted(text: str) -> str:
-    """The original text of a cell written by `quoted`.
+    """Inverse of `quoted`.
 
     >>> unquoted(quoted("=1+1")), unquoted(quoted("'=1+1")), unquoted("'tis")
     ('=1+1', "'=1+1", "'tis")
@@ -69,7 +60,7 @@ def unquoted(text: str) -> str:
 
 
 def _is_run(text: str) -> bool:
-    """Whether a spreadsheet would run the text after any leading apostrophes, so that `quoted` must mark it."""
+    """Whether a spreadsheet would run the text without its leading apostrophes, so that `unquoted` inverts `quoted`."""
     bare = text.lstrip("'")
     return bare.startswith(_RUN) and not _is_number(bare)
 

@@ -7,10 +7,11 @@ Also kernels in blocks of inputs, means over random networks, linearisations and
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -21,8 +22,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels import Kernels
-from equitangents.kernels.tangent import WAYS, At, means, tangent_kernel
-from equitangents.keywords import Get, named, names_of
+from equitangents.kernels.tangent import METHODS, At, means, tangent_kernel
 from equitangents.validation import check_array, check_whole
 
 __all__ = [
@@ -37,10 +37,11 @@ __all__ = [
     "taylor_expand",
 ]
 
-ApplyFn = Callable[..., Tree]
-"""f(params, x, **keywords)."""
+ApplyFn = Callable[..., Tree]  # f(params, x, **keywords)
 KernelFn = Callable[..., Tree]
-_NUMBERED = dict(enumerate(WAYS))  # as in neural-tangents
+Get = str | Sequence[str] | None
+"""Names of kernels: one, several, or None for "nngp" and "ntk"."""
+_NUMBERED = dict(enumerate(METHODS))  # as in neural-tangents
 
 
 class NtkImplementation(IntEnum):
@@ -78,9 +79,9 @@ def empirical_ntk_fn(
     [[5.0]]
     """
     axes = Axes.of(trace_axes, diagonal_axes)
-    way = _NUMBERED.get(implementation, implementation) if isinstance(implementation, int) else implementation
-    if way not in WAYS:
-        raise NotImplementedError(f"implementation={implementation!r} is not here; use one of {', '.join(WAYS)}")
+    method = _NUMBERED.get(implementation, implementation) if isinstance(implementation, int) else implementation
+    if method not in METHODS:
+        raise NotImplementedError(f"implementation={implementation!r} is not here; use one of {', '.join(METHODS)}")
     if any(a != 0 for a in jax.tree.leaves(vmap_axes)):
         raise NotImplementedError(f"vmap_axes={vmap_axes!r} is not here; f reads inputs along the first axis")
 
@@ -89,7 +90,7 @@ def empirical_ntk_fn(
         at, at_second = (lambda p, x, more=more: f(p, x, **more) for more in (first, second))
         x2 = None if not jax.tree.leaves(x2) else x2
         _first_dtype(params)
-        if way != "vectors":  # which goes along floating parameters alone
+        if method != "vectors":  # derivatives are along floating parameters only
             check_floating(params)
         sides = (at, x1), (at_second, x1 if x2 is None else x2)
         if any(keywords.get(name) is not None for name in _EACH_SIDE):
@@ -102,9 +103,9 @@ def empirical_ntk_fn(
         if any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in leaves):
             return _of_batches(axes, params, *sides)
         if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form is not None:
-            return tangent_kernel(at, params, x1, x2, axes.form, way)
+            return tangent_kernel(at, params, x1, x2, axes.form, method)
         rows = lambda p, x: [leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(at(p, x))]
-        whole = tangent_kernel(lambda p, x: jnp.concatenate(rows(p, x), axis=1), params, x1, x2, "full", way)
+        whole = tangent_kernel(lambda p, x: jnp.concatenate(rows(p, x), axis=1), params, x1, x2, "full", method)
         parts, start = [], 0
         for leaf in leaves:
             here = slice(start, start + math.prod(leaf.shape[1:]))
@@ -169,6 +170,24 @@ def empirical_kernel_fn(
         return named(get, names, [parts[name](x1, x2, params, **keywords) for name in names], "EmpiricalKernel")
 
     return kernel_fn
+
+
+def names_of(get: Get, *others: str) -> tuple[str, ...]:
+    """Requested names, in lower case; those of `others` are known, too."""
+    names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
+    known = tuple(dict.fromkeys(("nngp", "ntk", *others)))
+    for name in names:
+        if str(name).lower() not in known:
+            raise InvalidArgumentError("get", name, list(known))
+    return tuple(str(name).lower() for name in names)
+
+
+def named(get: Get, names: Sequence[str], parts: Sequence[Any], title: str) -> Any:
+    """What was asked for: the part itself where `get` is a text, else a named tuple."""
+    return parts[0] if isinstance(get, str) else _record(title, tuple(names))(*parts)
+
+
+_record: Callable[..., Callable[..., tuple[Any, ...]]] = lru_cache(maxsize=64)(namedtuple)  # every call asks
 
 
 class EmpiricalKernel:
@@ -246,7 +265,7 @@ class Axes:
     def of(cls, trace_axes: int | Sequence[int], diagonal_axes: int | Sequence[int]) -> Axes:
         """Axes from integers or tuples of integers."""
         found = cls(*(((a,) if isinstance(a, int) else tuple(a)) for a in (trace_axes, diagonal_axes)))
-        found._check_apart(set(found.trace), set(found.diagonal))
+        found._check_disjoint(set(found.trace), set(found.diagonal))
         return found
 
     @property
@@ -260,14 +279,14 @@ class Axes:
             if any(not -rank <= a < rank for a in axes):
                 raise InvalidArgumentError(name, axes, range(-rank, rank), "axes of f(params, x)")
         trace, diagonal = ({a % rank for a in axes} for axes in (self.trace, self.diagonal))
-        self._check_apart(trace, diagonal)
+        self._check_disjoint(trace, diagonal)
         first = [chr(ord("a") + i) for i in range(rank)]
         shared = trace | diagonal
         second = [first[i] if i in shared else chr(ord("A") + i) for i in range(rank)]
         out = [c for i in range(rank) if i not in trace for c in dict.fromkeys((first[i], second[i]))]
         return "".join(first), "".join(second), "".join(out), sorted(trace)
 
-    def _check_apart(self, trace: set[int], diagonal: set[int]) -> None:
+    def _check_disjoint(self, trace: set[int], diagonal: set[int]) -> None:
         if trace & diagonal:
             raise InvalidArgumentError("trace_axes", self.trace, "none of diagonal_axes", str(self.diagonal))
 
@@ -347,9 +366,9 @@ def batch(
     size = check_whole("batch_size", batch_size, 0)
 
     def batched(x1: Tree, x2: Tree | None = None, *args: Tree, **keywords: Tree) -> Tree:
-        leaves, alone = jax.tree.leaves(x1, is_leaf=_is_kernel), not jax.tree.leaves(x2)
+        leaves, same = jax.tree.leaves(x1, is_leaf=_is_kernel), not jax.tree.leaves(x2)
         n1, n2 = (
-            (0, 0) if _is_kernel(leaves[0]) else (len(leaves[0]), len(leaves[0] if alone else jax.tree.leaves(x2)[0]))
+            (0, 0) if _is_kernel(leaves[0]) else (len(leaves[0]), len(leaves[0] if same else jax.tree.leaves(x2)[0]))
         )
         if not size or (n1 <= size and n2 <= size):
             return kernel_fn(x1, x2, *args, **keywords)
@@ -358,7 +377,7 @@ def batch(
             row = []
             for j in range(0, n2, size):
                 here = slice(i, i + size), slice(j, j + size)
-                other = None if alone and i == j else _cut(x1 if alone else x2, here[1])
+                other = None if same and i == j else _cut(x1 if same else x2, here[1])
                 row.append(kernel_fn(_cut(x1, here[0]), other, *args, **_cut_keywords(keywords, *here)))
             rows.append(row)
         return _assembled(rows)

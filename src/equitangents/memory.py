@@ -1,7 +1,7 @@
-"""How much memory and how many threads this process may use, and errors before more memory is taken.
+"""Available memory, checks before allocations, and the number of threads.
 
-The limit is the smallest of: free physical memory, limits of the process's control groups (containers), and its own
-limits on addresses and data (`ulimit -v`, `-d`); memory that it holds already is subtracted from each.
+Available memory is the least of the machine's physical memory, the limits of the process's control groups (containers)
+and its own limits on addresses and data (`ulimit -v`, `-d`), each less what the process holds already.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 
-_UNKNOWN = 16 * 2**30  # bytes, on a platform that does not tell
+_UNKNOWN = 16 * 2**30  # bytes, where the platform has no such figure
 _EXHAUSTED = "RESOURCE_EXHAUSTED"
 _ADDRESSES, _RESIDENT, _DATA = range(3)
 _GROUPS = Path("/proc/self/cgroup")
@@ -25,7 +25,7 @@ _PAGES = Path("/proc/self/statm")  # numbers of pages that this process holds
 
 
 def process_memory() -> int:
-    """Bytes that this process may take in addition to those that it holds, ignoring other programs."""
+    """Bytes that this process may still allocate, other programs aside."""
     held = _held()
     return max(0, min(limit - held[of] for of, limit in (*_inherited(), *_own_limits())))
 
@@ -36,14 +36,14 @@ def machine_memory() -> int:
 
 
 def default_memory_limit() -> int:
-    """Half of `process_memory()`: the default limit of one fit."""
+    """Half of `process_memory()`: the default memory limit of one fit."""
     return process_memory() // 2
 
 
 def ran_out(error: BaseException) -> bool:
-    """Whether an error means that memory ran out unexpectedly, by its class: Python's, PyTorch's or JAX's.
+    """Whether an error of Python, PyTorch or JAX means that memory ran out.
 
-    JAX uses one class for all failures of a program; out of memory has the status RESOURCE_EXHAUSTED.
+    JAX has one class for every failure of a program; out of memory has the status RESOURCE_EXHAUSTED.
     """
     torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
     if isinstance(error, MemoryError) or (torch is not None and isinstance(error, torch.cuda.OutOfMemoryError)):
@@ -55,7 +55,7 @@ def ran_out(error: BaseException) -> bool:
 
 
 def check_memory(task: str, needed: int, limit: int | None, remedy: str) -> None:
-    """Raise MemoryLimitError if `needed` bytes exceed `limit` (None: half of what the process may use).
+    """Raise MemoryLimitError if `needed` bytes exceed `limit` (None: half of the available memory).
 
     >>> check_memory("a small problem", needed=1000, limit=2000, remedy="…")
     """
@@ -67,7 +67,7 @@ def check_memory(task: str, needed: int, limit: int | None, remedy: str) -> None
 
 
 def check_fits(task: str, needed: int, remedy: str) -> None:
-    """Raise MemoryLimitError if `needed` bytes exceed what the process may use at all.
+    """Raise MemoryLimitError if `needed` bytes are more than the available memory.
 
     >>> check_fits("a small array", needed=1000, remedy="…")
     """
@@ -76,7 +76,7 @@ def check_fits(task: str, needed: int, remedy: str) -> None:
 
 
 def _held() -> tuple[int, int, int]:
-    """Bytes that this process holds: of addresses, in memory, of data; 0 where the system does not report them."""
+    """Bytes that this process holds: addresses, resident memory, data; 0 where the system has no figure."""
     try:
         file = os.open(_PAGES, os.O_RDONLY)  # every small kernel asks: Python's own files take three times as long
         try:
@@ -96,7 +96,7 @@ def _held() -> tuple[int, int, int]:
 
 @cache
 def _inherited() -> tuple[tuple[int, int], ...]:
-    """Limits from outside the process, which do not change, as (index in `_held`, bytes)."""
+    """Limits from outside, which do not change: pairs (index of what counts in `_held`, bytes)."""
     return tuple((_RESIDENT, limit) for limit in (_physical(), *_group_limits(_GROUPS, _MOUNT)))
 
 
@@ -108,7 +108,7 @@ def _physical() -> int:
 
 
 def _group_limits(groups: Path, mount: Path) -> Iterator[int]:
-    """Limits of the control groups listed in `groups` (lines `number:controllers:path`), and of their parents."""
+    """Limits of the control groups in `groups` (lines `number:controllers:path`) and of their parents."""
     try:
         lines = groups.read_text().splitlines()
     except OSError:  # no control groups here
@@ -133,7 +133,7 @@ def _group_limits(groups: Path, mount: Path) -> Iterator[int]:
 
 
 def _own_limits() -> Iterator[tuple[int, int]]:
-    """Limits that the process may lower for itself, as (index in `_held`, bytes)."""
+    """The limits that a process may lower for itself."""
     try:
         import resource  # not on Windows
     except ImportError:
@@ -145,7 +145,7 @@ def _own_limits() -> Iterator[tuple[int, int]]:
 
 
 def threads() -> int:
-    """The number of threads for engines: OMP_NUM_THREADS, else the cores available to this process."""
+    """The number of threads of engines: OMP_NUM_THREADS, else the cores available to this process."""
     wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     if wanted.isdecimal() and int(wanted) > 0:
         return int(wanted)

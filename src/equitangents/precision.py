@@ -1,7 +1,7 @@
-"""The floating-point type of a computation, whatever JAX's global flag is; normal random numbers in it.
+"""Floating-point type of a computation, whatever JAX's global flag says; normal numbers in it.
 
 NumPy in, NumPy out; JAX in, JAX out. float64 inputs are computed in float64 inside a scope that enables it; the
-global flag does not change.
+global flag is never touched.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SINGLE = frozenset(np.dtype(kind) for kind in (np.float32, np.float16, jax.dtyp
 
 
 def is_traced(x: Any) -> bool:
-    """Whether `x` is a JAX tracer, i.e. its values are not known yet."""
+    """Whether `x` is a JAX tracer, whose values are not known yet."""
     return isinstance(x, jax.core.Tracer)
 
 
@@ -32,13 +32,13 @@ def working_dtype(*arrays: Any) -> np.dtype:
 
 
 def scope(dtype: np.dtype | type | str) -> contextlib.AbstractContextManager[None]:
-    """Context in which JAX computes in float64 if `dtype` is float64, and broadcasts ranks as NumPy does.
+    """Context in which JAX computes in float64 if `dtype` is float64, and ranks are promoted as in NumPy.
 
-    Broadcasting is JAX's default; programs of this package need it even if a user's setting forbids it.
+    Rank promotion is JAX's default; programs of this package need it also where a user's setting forbids it.
     """
     double = np.dtype(dtype) == np.float64
     settings: Any = jax.config  # whose names are not declared
-    # to set them takes as long as a small kernel, and within another scope they are as wanted
+    # setting them takes as long as a small kernel, and within another scope they are set already
     if settings.jax_numpy_rank_promotion == "allow" and (settings.jax_enable_x64 or not double):
         return _AS_IT_IS
     return _set(double)
@@ -58,10 +58,10 @@ def _set(double: bool) -> Iterator[None]:
 
 
 def standard_normal(key: jax.Array, shape: tuple[int, ...], dtype: np.dtype | type | str) -> jax.Array:
-    """Independent draws from N(0, 1), of shape `shape`: equal to `jax.random.normal`, from a smaller program.
+    """Independent draws from N(0, 1), (*shape): those of `jax.random.normal`, from a smaller program.
 
-    Entry i of a key's draws is a function of the key and of the row-major index i, whatever the shape. Drawn as a
-    vector, the numbers are equal to the last bit, and XLA compiles the program in half the time.
+    Entry i (row-major) depends on the key and i alone, whatever the shape. Drawn as a vector, the numbers are the same
+    to the last bit, and XLA compiles the program in half of the time.
 
     >>> import jax, numpy as np
     >>> key = jax.random.key(0)

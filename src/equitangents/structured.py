@@ -1,7 +1,7 @@
-"""Inputs with structure: missing positions, and one graph per input.
+"""Inputs with structure: missing positions, and one graph for each input.
 
 `Masked(x, mask)` marks which positions of a padded array exist: pixels, words, atoms. `Graphs(x, adjacency, mask)` adds
-the edges between each input's nodes. Networks accept both in place of x.
+the edges between the nodes of each input. Both go wherever a network takes x.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self, TypeGuard
 import jax
 import numpy as np
 
-from equitangents import precision
 from equitangents._types import ArrayLike, DType, Rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.validation import check_array, check_same_length
@@ -29,7 +28,7 @@ def _check_mask(mask: Any, x: Any) -> None:
 
 
 class _Inputs:
-    """Arrays with a common first axis (inputs), `x` first, and a `convention`."""
+    """Arrays with inputs on their first axes, `x` the first of them, and one `convention`."""
 
     __match_args__: ClassVar[tuple[str, ...]]  # of a dataclass: its fields in order
 
@@ -59,7 +58,7 @@ class _Inputs:
         return made(*(None if part is None else part[rows] for part in arrays), convention)
 
     def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> np.ndarray:
-        """Raise InvalidTypeError; otherwise NumPy would read the object as a list of inputs."""
+        """Raise InvalidTypeError: NumPy would read it as a list of such inputs, down to empty ones."""
         raise InvalidTypeError(
             "x", type(self), "an array", "networks and net.kernel take it, others take its x", verb="is of type"
         )
@@ -86,12 +85,12 @@ class _Inputs:
 class Masked(_Inputs):
     """Inputs x, (N, *positions, C), and which of their positions exist: mask (N, *positions), True where one does.
 
-    Values at missing positions have no effect. By default a network acts on the smaller inputs of existing positions:
-    sums, pools and attention skip missing positions, and windows are those of the smaller size. Windows must have zero
-    padding and stride 1, or "valid" padding with masks that keep the first positions along each axis.
-    `convention="neural-tangents"` allows all windows and masks: every window reads zeros at missing positions, divides
-    by its full size, and exists where its centre does. Outputs and kernels of an input without existing positions are
-    zero.
+    Values at missing positions have no effect. A network on masked inputs computes what it computes on the smaller
+    inputs that remain: sums, pools and attention skip missing positions, and windows are those of the smaller size.
+    Windows need zero padding and stride 1, or "valid" padding with masks of the first positions along each axis.
+    With `convention="neural-tangents"` any padding and stride goes: every window reads zeros at missing positions,
+    divides by its full size, and exists where its central position does. Outputs and kernels of an input without any
+    position are zero.
     """
 
     x: ArrayLike
@@ -105,7 +104,7 @@ class Masked(_Inputs):
 
     @property
     def adjacency(self) -> None:
-        """None: there are no graphs."""
+        """There are no graphs."""
         return
 
 
@@ -114,8 +113,9 @@ class Masked(_Inputs):
 class Graphs(_Inputs):
     """Nodes x, (N, P, C), the graph of each input, adjacency (N, P, P), and which nodes exist, mask (N, P) or None.
 
-    adjacency[n, p, r] is the weight with which node p receives from node r, often 0 or 1. Entries of missing nodes have
-    no effect. `convention`: as in `Masked`.
+    adjacency[n, p, r] is the weight (0 or 1, or any number) with which node p receives from node r. Entries of missing
+    nodes have no effect.
+    `convention`: as in `Masked`.
     """
 
     x: ArrayLike
@@ -137,29 +137,18 @@ class Graphs(_Inputs):
             _check_mask(self.mask, self.x)
 
 
-Inputs = ArrayLike | Masked | Graphs  # whatever networks take
+Inputs = ArrayLike | Masked | Graphs  # what networks take
 
 
 def is_structured(x: object) -> TypeGuard[Masked | Graphs]:
-    """Whether x is `Masked` or `Graphs`."""
+    """Whether x is more than an array."""
     return isinstance(x, _Inputs)
 
 
-def without_empty_masks(*inputs: Any) -> tuple[Any, ...]:
-    """Checked inputs, unchanged, or as plain arrays if each is `Masked` with no position missing.
-
-    Traced masks have unknown values, and are kept.
-    """
-    for x in inputs:
-        if not isinstance(x, Masked) or precision.is_traced(x.mask):
-            return inputs
-    return tuple(x.x for x in inputs) if all(bool(np.all(x.mask)) for x in inputs) else inputs
-
-
 def checked(name: str, x: Any) -> Any:
-    """Structured inputs with checked arrays and x set to zero at missing positions.
+    """Structured inputs with checked arrays, and zeros in x at missing positions, where it may be NaN.
 
-    Raises InvalidTypeError, ShapeError or NotFiniteError, naming `name`; values at missing positions may be NaN.
+    Raises InvalidTypeError, ShapeError or NotFiniteError for `name`.
     """
     xp = jax.numpy if isinstance(x.x, jax.Array) else np
     values = x.x if isinstance(x.x, jax.Array) else np.asarray(x.x)

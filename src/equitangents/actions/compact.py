@@ -23,7 +23,7 @@ from equitangents.actions.action import (
     is_jax,
     multiply,
 )
-from equitangents.actions.given_maps import MatrixAction
+from equitangents.actions.unchecked import MatrixAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import Group, SymmetryGroup
 from equitangents.groups.rotation_group import RotationGroup

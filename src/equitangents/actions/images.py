@@ -14,8 +14,8 @@ import numpy as np
 
 from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action, GroupAction, PositionAction, image_hint
-from equitangents.actions.given_maps import GivenMap, Motion
 from equitangents.actions.splines import Outside, disc, read_taps, spline_coefficients, turned_images, turned_taps
+from equitangents.actions.unchecked import Motion, UncheckedAction
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group, SymmetryGroup, cyclic, dihedral
 from equitangents.validation import check_array, check_whole
@@ -71,7 +71,7 @@ def image_dihedral(n: int, order: int = 3, mask: Literal["circle"] | None = None
     """
     n, order = _checked(n, order, mask)
     if n in (1, 2, 4) and mask is None:
-        return ImageTurns(dihedral(n), n, f"turns by {360 // n}° and reflections of images")
+        return ImageTurns(dihedral(n), n, f"rotations by {360 // n}° and reflections of images")
     return ResampledRotations(dihedral(n), n, order, mask)
 
 
@@ -82,8 +82,8 @@ def check_square(name: str, positions: tuple[int, ...], turns: int) -> None:
 
 
 @final
-class ImageMotions(GivenMap):
-    """SO(2), C_n or D_n on images (N, H, W, C) in NumPy: quarter turns move pixels, others use a spline of `order`."""
+class ImageMotions(UncheckedAction):
+    """Images (N, H, W, C) under SO(2), C_n or D_n; quarter turns move pixels, others read a spline of `order`."""
 
     exact = False
     linear = True
@@ -100,7 +100,7 @@ class ImageMotions(GivenMap):
         motion: Motion,
         order: int = 3,
         mask: str | None = None,
-        what: str = "turns of images",
+        what: str = "rotations of images",
         outside: Outside = "zero",
     ):
         name = f"{what}, splines of order {order}" + ("" if mask is None else f", {mask} mask")
@@ -111,7 +111,7 @@ class ImageMotions(GivenMap):
     def check_signals(self, name: str, x: np.ndarray) -> None:
         """Raise ShapeError unless x holds images, which must be square if rotations require it."""
         if x.ndim != 4:
-            raise ShapeError(name, x.shape, remedy="turns of images need (N, H, W, C) or (N, C, H, W)")
+            raise ShapeError(name, x.shape, remedy="rotations of images need (N, H, W, C) or (N, C, H, W)")
         H, W = x.shape[1:3]
         if H != W:
             raise ShapeError(name, x.shape, "square images")
@@ -153,7 +153,7 @@ class ResampledRotations(Action):
     order: int
 
     def __init__(self, group: Group, turns: int, order: int, mask: str | None):
-        what = f"turns by {360 / turns:g}°" + (" and reflections" if group.order > turns else "")
+        what = f"rotations by {360 / turns:g}°" + (" and reflections" if group.order > turns else "")
         masked = "" if mask is None else f", {mask} mask"
         name = f"{what} of images, splines of order {order}{masked}"
         vars(self).update(group=group, turns=turns, order=order, mask=mask, name=name)
@@ -226,7 +226,7 @@ def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = Non
     """
     n, order = _checked(n, order, mask)
     if n in (1, 2, 4) and mask is None:
-        return ImageTurns(cyclic(n), n, f"turns by {360 // n}° of images")
+        return ImageTurns(cyclic(n), n, f"rotations by {360 // n}° of images")
     return ResampledRotations(cyclic(n), n, order, mask)
 
 
@@ -246,8 +246,8 @@ def _reading(n: int, g: int, order: int, positions: tuple[int, int]) -> tuple[np
 
 
 @final
-class ImageStacks(GivenMap):
-    """The action of `images` on every grey image (N, H, W), or on every frame of (N, T, H, W, C)."""
+class ImageStacks(UncheckedAction):
+    """ρ(g) of `images` on every grey image (N, H, W), or on every frame of (N, T, H, W, C)."""
 
     images: GroupAction
     grey: bool

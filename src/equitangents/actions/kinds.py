@@ -25,7 +25,10 @@ import numpy as np
 from equitangents._types import AnyAction, Element
 from equitangents.actions.action import Action, GroupAction, check_group, image_hint
 from equitangents.actions.compact import from_function
-from equitangents.actions.given_maps import (
+from equitangents.actions.images import ImageMotions, ImageStacks, image_dihedral, image_rotations
+from equitangents.actions.positions import GridMotions, permutations
+from equitangents.actions.subset import ActionSubset
+from equitangents.actions.unchecked import (
     FunctionMap,
     MatrixAction,
     PermutedAxes,
@@ -36,9 +39,6 @@ from equitangents.actions.given_maps import (
     phase_turns,
     voigt_matrix,
 )
-from equitangents.actions.images import ImageMotions, ImageStacks, image_dihedral, image_rotations
-from equitangents.actions.positions import GridMotions, permutations
-from equitangents.actions.subset import ActionSubset
 from equitangents.actions.vectors import channels, linear, rotations
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import SymmetryGroup, cyclic, symmetric
@@ -51,8 +51,8 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
-    """The actions of some groups on arrays of one kind."""
+class ArrayKind:
+    """Actions of some groups on arrays of one kind."""
 
     action: Callable[[Kinds, Shape], GroupAction] | None
     """The action on arrays of this shape, channels last, for any elements; None: only `listed` is known."""
@@ -61,7 +61,7 @@ class Kind:
     recognised: Callable[[Kinds, Shape], bool] = lambda kinds, shape: False
     """Whether an array of this shape is taken to be of this kind if nobody says what it is."""
     expected: str = ""
-    """Which shapes those are, in words."""
+    """The shapes that are recognised, as text."""
     sought: bool = True
     """Whether outputs of unknown motion are tried as this kind."""
 
@@ -201,15 +201,15 @@ def _voigt(doubled: bool) -> Callable[[Kinds, Shape], GroupAction]:
 
 
 _ALSO = {"nodes": "points", "rows": "points", "sets": "points"}
-_VOIGT = {"voigt": Kind(_voigt(False), sought=False), "voigt:strain": Kind(_voigt(True), sought=False)}
+_VOIGT = {"voigt": ArrayKind(_voigt(False), sought=False), "voigt:strain": ArrayKind(_voigt(True), sought=False)}
 _reversed = lambda g, x: x[:, ::-1] if g else x
 _negated = lambda g, x: -x if g else x
 _are_sequences = lambda kinds, shape: len(shape) in (2, 3)
 _vectors_of = lambda d: lambda kinds, shape: len(shape) in (2, 3) and shape[-1] == d
-KINDS: dict[Space, dict[str, Kind]] = {
+KINDS: dict[Space, dict[str, ArrayKind]] = {
     "plane": {
-        "images": Kind(_images, _listed_images, lambda k, shape: len(shape) == 4, "images (N, H, W, C)"),
-        "vectors": Kind(
+        "images": ArrayKind(_images, _listed_images, lambda k, shape: len(shape) == 4, "images (N, H, W, C)"),
+        "vectors": ArrayKind(
             _plane_tensors(1, "vectors"),
             lambda kinds, shape: channels(
                 kinds.group,  # type: ignore[arg-type]
@@ -218,45 +218,45 @@ KINDS: dict[Space, dict[str, Kind]] = {
             _vectors_of(2),
             "vectors of the plane (N, …, 2)",
         ),
-        "features": Kind(None, _shifts, _is_shifted, "(N, n) for cyclic shifts of features by C_n"),
-        "matrices": Kind(_plane_tensors(2, "matrices")),
+        "features": ArrayKind(None, _shifts, _is_shifted, "(N, n) for cyclic shifts of features by C_n"),
+        "matrices": ArrayKind(_plane_tensors(2, "matrices")),
         **_VOIGT,
-        "states": Kind(lambda kinds, shape: phase_turns(kinds.group, kinds.motion), sought=False),
+        "states": ArrayKind(lambda kinds, shape: phase_turns(kinds.group, kinds.motion), sought=False),
     },
     "space": {
-        "vectors": Kind(
+        "vectors": ArrayKind(
             _space_tensors(1, "vectors"),
             lambda kinds, shape: rotations(kinds.group),  # type: ignore[call-overload]
             _vectors_of(3),
             "vectors of space (N, 3) or (N, P, 3)",
         ),
-        "pseudovectors": Kind(_pseudovectors),
-        "matrices": Kind(_space_tensors(2, "matrices")),
+        "pseudovectors": ArrayKind(_pseudovectors),
+        "matrices": ArrayKind(_space_tensors(2, "matrices")),
         **_VOIGT,
     },
     "permutations": {
-        "points": Kind(
+        "points": ArrayKind(
             _points((1,), "points"),
             _listed_points,
             lambda kinds, shape: len(shape) in (2, 3),
             "features (N, P) or points (N, P, C)",
         ),
-        "pairs": Kind(_points((1, 2), "pairs")),
-        "edges": Kind(
+        "pairs": ArrayKind(_points((1, 2), "pairs")),
+        "edges": ArrayKind(
             lambda k, shape: RelabelledIndices(k.group, len(k.motion(k.group.identity)), k.motion), sought=False
         ),
     },
     "translations": {
-        "images": Kind(
+        "images": ArrayKind(
             lambda kinds, shape: GridMotions(kinds.group),  # type: ignore[arg-type]
             lambda kinds, shape: GridMotions(kinds.group),  # type: ignore[arg-type]
             lambda kinds, shape: len(shape) >= 3,
             "signals on a grid (N, *positions, C)",
         ),
-        "sequences": Kind(lambda kinds, shape: circular_shifts(kinds.group, len(shape) == 3), sought=False),  # type: ignore[arg-type]
+        "sequences": ArrayKind(lambda kinds, shape: circular_shifts(kinds.group, len(shape) == 3), sought=False),  # type: ignore[arg-type]
     },
     "reversal": {
-        "sequences": Kind(
+        "sequences": ArrayKind(
             lambda kinds, shape: FunctionMap(
                 kinds.group, _reversed, "sequences, reversed", check_sequences, len(shape) == 3
             ),
@@ -266,7 +266,7 @@ KINDS: dict[Space, dict[str, Kind]] = {
         )
     },
     "sign": {
-        "values": Kind(
+        "values": ArrayKind(
             lambda kinds, shape: FunctionMap(kinds.group, _negated, "values, with the other sign", check_signed),
             lambda kinds, shape: from_function(kinds.group, _negated, name="change of sign"),  # type: ignore[arg-type, return-value]
             lambda kinds, shape: len(shape) >= 2,

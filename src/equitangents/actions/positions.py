@@ -19,8 +19,8 @@ from equitangents.groups.wallpaper_group import GridGroup
 
 
 @final
-class Permutations(PositionAction):
-    """A group that permutes the positions of signals (N, P, C); made by `permutations`."""
+class PositionPermutations(PositionAction):
+    """A group permuting the positions of signals (N, P, C); made by `permutations`."""
 
     positions_rank = 1
     table: Int[np.ndarray, "order positions"]
@@ -56,7 +56,7 @@ class GridMotions(PositionAction):
             raise ShapeError(name, positions, self.group.shape, verb="has positions of shape")
 
 
-def permutations(group: Group, table: npt.ArrayLike) -> Permutations:
+def permutations(group: Group, table: npt.ArrayLike) -> PositionPermutations:
     """The action on positions, table[g, x] = g·x; on signals (N, P, C), (ρ(g) f)(x) = f(g⁻¹·x).
 
     Raises NotAnActionError with the witness unless table[g·h] is table[g] after table[h].
@@ -66,7 +66,7 @@ def permutations(group: Group, table: npt.ArrayLike) -> Permutations:
     >>> shift(1, np.array([[[5.0], [6.0], [7.0]]])).ravel()
     array([7., 5., 6.])
     """
-    return Permutations(check_group("group", group), check_permutation_table("table", group, table))
+    return PositionPermutations(check_group("group", group), check_permutation_table("table", group, table))
 
 
 def grid(group: GridGroup) -> GridMotions:

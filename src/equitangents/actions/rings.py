@@ -28,7 +28,7 @@ class RingRotations(Action):
     """C_n on signals (N, rings, angles, C); made by `ring_rotations`."""
 
     def __init__(self, n: int):
-        vars(self).update(group=cyclic(n), name=f"turns by {360 / n:g}° of rings")
+        vars(self).update(group=cyclic(n), name=f"rotations by {360 / n:g}° of rings")
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         x = check_array("x", x, rank=4)
@@ -72,8 +72,8 @@ def ring_rotations(n: int) -> RingRotations:
     return RingRotations(check_whole("n", n, 1))
 
 
-def turn_rings(x: ArrayLike, angles: Float[np.ndarray, " turns"]) -> ArrayLike:
-    """Rings (N, rings, angles, C) rotated by each of the `angles` (radians): (angles, N, rings, angles, C)."""
+def turn_rings(x: ArrayLike, angles: Float[np.ndarray, " rotations"]) -> ArrayLike:
+    """Rings (N, rings, angles, C) rotated by each of `angles` in radians: (angles, N, rings, angles, C)."""
     x = check_array("x", x, rank=4)
     turns = np.asarray(angles, np.float64)
     if turns.ndim != 1:

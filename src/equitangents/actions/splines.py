@@ -79,7 +79,7 @@ def turned_taps(
     i, j = np.indices(positions).reshape(2, -1)
     y, x = i - (H - 1) / 2, j - (W - 1) / 2
     c, s = np.cos(angle), np.sin(angle)
-    # rows count downwards: a counter-clockwise turn of what is seen reads at the clockwise turned point
+    # rows count downwards: a counter-clockwise rotation of the picture reads at the clockwise rotated point
     u, v = c * y + s * x + (H - 1) / 2, -s * y + c * x + (W - 1) / 2
     # points on the border stay inside whatever the rounding
     inside = (outside == "edge") | (u >= -_SLACK) & (u <= H - 1 + _SLACK) & (v >= -_SLACK) & (v <= W - 1 + _SLACK)

@@ -15,8 +15,8 @@ from jaxtyping import Float, Int
 from equitangents._types import AnyAction, ArrayLike
 from equitangents.actions.action import TOLERANCE, Action, GroupAction, check_group, check_last_axis, multiply
 from equitangents.actions.compact import ContinuousRotations
-from equitangents.actions.given_maps import MatrixAction
 from equitangents.actions.positions import check_permutation_table
+from equitangents.actions.unchecked import MatrixAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group, MatrixGroup, SymmetryGroup
 from equitangents.groups.irreps import Irrep
@@ -210,8 +210,8 @@ def represented(group: SymmetryGroup, representation: RepresentationLike) -> Gro
     return MatrixAction(group, found, found.dimension, f"vectors of the {found!r}".replace("<", "").replace(">", ""))
 
 
-def as_output_action(given: AnyAction, group: SymmetryGroup) -> AnyAction:
-    """The argument itself if it is an action, else the action on outputs of a representation or matrices (order, d, d)."""
-    if isinstance(given, Irrep | CompactIrrep | Representation) or (isinstance(given, np.ndarray) and given.ndim == 3):
-        return represented(group, given)
-    return given
+def as_output_action(value: AnyAction, group: SymmetryGroup) -> AnyAction:
+    """`value` itself, or the action on outputs if it is a representation or matrices (order, d, d)."""
+    if isinstance(value, Irrep | CompactIrrep | Representation) or (isinstance(value, np.ndarray) and value.ndim == 3):
+        return represented(group, value)
+    return value

@@ -14,7 +14,7 @@ from equitangents._types import AnyModel, FileName, Network, Targets, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin, check_network
-from equitangents.ensembles.fields import Positions, output_positions
+from equitangents.ensembles.fields import OutputPositions, output_positions
 from equitangents.ensembles.finite import OPTIMIZERS, Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.networks import ForeignNetwork, as_network
 from equitangents.ensembles.training.network_job import NetworkJob, ensemble_outputs, job_of
@@ -78,10 +78,10 @@ class DeepEnsembleBase(FiniteEnsemble):
         net, params = self._network, jax.tree.map(lambda a: a[i], self.params_)
         return net.member(params) if isinstance(net, ForeignNetwork) else (net, params)
 
-    def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
+    def _ends_on(self, x: np.ndarray, y: Targets) -> OutputPositions | None:
         if isinstance(self.net, Sequential) or np.ndim(y) < 3:
             positions = output_positions(self._network, x, y)
-            return None if positions is None or positions.turning else positions
+            return None if positions is None or positions.equivariant else positions
         return super()._ends_on(x, y)
 
     def _variables(self) -> Tree:

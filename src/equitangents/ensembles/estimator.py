@@ -28,7 +28,7 @@ from sklearn.utils.validation import validate_data
 from equitangents._types import ArrayLike, InputShape, Network, Numbers, Targets
 from equitangents.actions.action import GroupAction, image_hint, is_infinite
 from equitangents.actions.subset import ActionSubset, Augmentation
-from equitangents.ensembles.fields import Positions
+from equitangents.ensembles.fields import OutputPositions
 from equitangents.ensembles.standardisation import Standardisation, fitted_standardisation
 from equitangents.errors import (
     InvalidArgumentError,
@@ -72,7 +72,7 @@ class Estimator(BaseEstimator):
     """scikit-learn's base class, with errors that suggest the right parameter or how to change it."""
 
     fitted_attribute: ClassVar[str]
-    """What `fit` sets last; it is not there before, nor after a fit that failed."""
+    """The attribute that `fit` sets last; absent before a fit and after one that failed."""
 
     # x is the data, which scikit-learn knows as X, and no metadata to be routed
     __metadata_request__fit: ClassVar[dict[str, str]] = {"x": UNUSED}
@@ -228,8 +228,10 @@ def check_actions(
             raise ShapeError(f"augmentation by {action.name}: {message}{image_hint('X', np.shape(values))}") from None
 
 
-def check_targets(x: ArrayLike, y: Targets, positions: Positions | None = None) -> tuple[np.ndarray, np.ndarray, bool]:
-    """(y as (N, outputs) or at positions (N, *positions, outputs), whether y came without the axis of outputs).
+def check_targets(
+    x: ArrayLike, y: Targets, positions: OutputPositions | None = None
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """(y as given, (N, outputs) or at positions (N, *positions, outputs), whether y came without the outputs' axis).
 
     Finite, in float64, with as many rows as x.
     """
@@ -267,7 +269,7 @@ class FieldRegressorMixin(RegressorMixin):
     def score(self, x: Numbers, y: Numbers, sample_weight: Numbers | None = None) -> float:
         """R² of the mean prediction, averaged over outputs; for fields each position of each sample is a row."""
         grid = positions_of(self)
-        _, true, _ = check_targets(x, y, Positions(grid) if grid else None)  # type: ignore[arg-type]
+        _, true, _ = check_targets(x, y, OutputPositions(grid) if grid else None)  # type: ignore[arg-type]
         rows = math.prod(grid) * len(true)
         predicted = np.asarray(self.predict(x)).reshape(rows, -1)
         return float(r2_score(true.reshape(rows, -1), predicted, sample_weight=each_row(sample_weight, grid)))
@@ -289,7 +291,7 @@ class FieldClassifierMixin(ClassifierMixin):
         grid = positions_of(self)
         if not grid:
             return float(super().score(x, y, sample_weight))
-        labels, _ = labels_of(x, y, lambda *_: Positions(grid))
+        labels, _ = labels_of(x, y, lambda *_: OutputPositions(grid))
         right = self.predict(x) == labels
         return float(np.average(right.ravel(), weights=each_row(sample_weight, grid)))
 
@@ -298,7 +300,7 @@ def target_rows(estimator: BaseEstimator, x: np.ndarray, y: Targets | None) -> n
     """Targets (n, K) of a fitted regression at inputs x, all values of a field in one row; None for y None."""
     if y is None:
         return None
-    _, found, _ = check_targets(x, y, Positions(estimator.positions_) if estimator.positions_ else None)
+    _, found, _ = check_targets(x, y, OutputPositions(estimator.positions_) if estimator.positions_ else None)
     if found.shape[-1] != estimator.n_outputs_:
         raise ShapeError(f"y has {found.shape[-1]} outputs; this ensemble was fitted to {estimator.n_outputs_}")
     return found.reshape(len(found), -1)
@@ -326,11 +328,11 @@ def each_row(sample_weight: Numbers | None, grid: tuple[int, ...]) -> np.ndarray
 def labels_of(
     x: Numbers,
     y: Targets,
-    ends_on: Callable[[Any, np.ndarray], Positions | None],
+    ends_on: Callable[[Any, np.ndarray], OutputPositions | None],
     *,
     name: str = "X",
-) -> tuple[np.ndarray, Positions | None]:
-    """(labels of samples x, their positions): (N,), or (N, *positions) for networks that end on positions.
+) -> tuple[np.ndarray, OutputPositions | None]:
+    """(labels of samples x, the positions that they are at): (N,), or (N, *positions) where networks end on positions.
 
     Labels are discrete, of any type; a last axis of length 1 is dropped with a warning, as scikit-learn does.
     `ends_on(x, targets)` returns the positions. Errors call the samples `name`.

@@ -10,7 +10,7 @@ action. Kernels may have these symmetries:
 invariant    Θ(g z, g z′) = Θ(z, z′): full augmentation is solved at the size of the data
 equivariant  Θ(z, g z′) = Θ(z, z′): every member has f(ρ_X(g)x)(π_g p) = f(x)(p), and copies add no information
 
-Equivariant outputs (N, d) are treated as fields on d positions, since both covary.
+Equivariant outputs, (N, d), are fields on d places: what covaries is treated alike, whatever it is.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TILE = 4096  # points: whole signals, so that no field is computed for a part o
 
 
 AnyKernels = Kernels | NngpKernels
-"""Of networks without a tangent kernel the NNGP alone."""
+"""Only the NNGP for networks without a tangent kernel."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +261,7 @@ class FieldMatrix(KernelMatrix):
     def __init__(self, kernel: PointKernel, x: FieldPoints, field: str) -> None:
         side = max(1, _TILE // x.count) * x.count
         super().__init__(cast(KernelFunction, kernel), x, field, tile=side)  # points are indexed as inputs are
-        self.words = f"the {field.upper()} of {self.size} outputs ({x.count} positions each)"
+        self.label = f"the {field.upper()} of {self.size} outputs ({x.count} positions each)"
 
     def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
         """Points of random signals, at least twice `count` of them, since a field is computed for all its positions."""
@@ -315,8 +315,8 @@ def kernel_symmetry(kernel: FieldKernel, action: PointAction, x: FieldPoints) ->
     return None if says is None else says(action.action, shape, moves)
 
 
-class TurningField:
-    """The field of a network with equivariant outputs, kernels (N1, N2, d, d): `kernel_field` (N1, d, N2, d)."""
+class EquivariantField:
+    """The field of a network whose kernels are (N1, N2, d, d): `kernel_field` (N1, d, N2, d)."""
 
     def __init__(self, net: KernelFunction) -> None:
         self.net = net
@@ -330,28 +330,28 @@ class TurningField:
         return _each(cast(Any, self.net).kernel_diagonal(x), lambda k: np.einsum("naa->na", k))
 
 
-def turning_symmetry(
+def output_symmetry(
     net: object, augmentation: Action, label_action: GroupAction | None, x: ArrayLike, outputs: int
 ) -> str | None:
-    """Return "equivariant" if K(gx, x') = ρ_Y(g) K(x, x') for all inputs: copies (gx_i, ρ_Y(g)y_i) add no information.
+    """Return "equivariant" if K(gx, x') = ρ_Y(g) K(x, x') for all inputs: then copies (gx_i, ρ_Y(g)y_i) add nothing.
 
-    Declared by the network's `outputs_equivariant_under`; None if it has no such method.
+    The network's `outputs_equivariant_under` decides; without it the answer is None.
     """
     says = getattr(net, "outputs_equivariant_under", None)
-    turned = [np.eye(outputs)] * len(augmentation.group.generators)
+    matrices = [np.eye(outputs)] * len(augmentation.group.generators)
     if label_action is not None:  # its rows are what becomes of unit vectors
         units = np.eye(outputs)
-        turned = [np.asarray(label_action(g, units), np.float64).T for g in augmentation.group.generators]
-    known = says is not None and says(augmentation, tuple(x.shape[1:]), np.stack(turned))
+        matrices = [np.asarray(label_action(g, units), np.float64).T for g in augmentation.group.generators]
+    known = says is not None and says(augmentation, tuple(x.shape[1:]), np.stack(matrices))
     return "equivariant" if known else None
 
 
 @dataclass(frozen=True)
-class Positions:
-    """The positions of a network's outputs: a grid of `shape`; with `turning`, the components (d,) of one output."""
+class OutputPositions:
+    """The positions of a network's output, a grid of `shape`; or, if `equivariant`, its d equivariant outputs, (d,)."""
 
     shape: tuple[int, ...]
-    turning: bool = False
+    equivariant: bool = False
 
     @property
     def count(self) -> int:
@@ -365,7 +365,7 @@ class Positions:
         """(targets (N, *positions, outputs), whether y came without the outputs' axis)."""
         if y.shape == (samples, *self.shape):
             return y[..., None], True
-        if self.turning:
+        if self.equivariant:
             raise ShapeError(
                 "y", y.shape, (samples, self.count), "one row of the outputs, which transform with the input"
             )
@@ -379,21 +379,21 @@ class Positions:
         )
 
 
-def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targets) -> Positions | None:
-    """The positions that a network ends on; None if it ends on one and targets are (N,) or (N, outputs).
+def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targets) -> OutputPositions | None:
+    """The positions that a network ends on; None where it ends on one, and targets (N,) or (N, outputs) fit it.
 
     For users' networks, the shape of `kernel_field` gives their number, and that of the targets y their grid.
     """
     targets = np.asarray(y).shape  # what only becomes an array, such as a data frame, may refuse NumPy's functions
     if (outputs := getattr(net, "equivariant_outputs", None)) is not None:
-        return Positions((outputs,), turning=True)
+        return OutputPositions((outputs,), equivariant=True)
     if isinstance(net, Sequential):
         try:
             shape = net.output_shape(x.shape[1:])[:-1]
         except NetworkError:  # the inputs do not fit; what is checked next says why
             return None
         if math.prod(shape) > 1 or (shape and targets[1:-1] == shape):
-            return Positions(shape)
+            return OutputPositions(shape)
         return None
     field = getattr(net, "kernel_field", None)
     if not callable(field) or len(targets) < 3:
@@ -402,18 +402,18 @@ def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targe
     grids = (targets[1:-1], targets[1:])  # with outputs, and without
     for grid in grids:
         if math.prod(grid) == count:
-            return Positions(grid)
+            return OutputPositions(grid)
     raise ShapeError("y", targets, f"targets on {count} positions, those on which the network ends")
 
 
-def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions: Positions) -> np.ndarray:
-    """π, (|G|, P): where each element takes output positions; from the label action if it moves positions.
+def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions: OutputPositions) -> np.ndarray:
+    """π, (|G|, P): where each element takes positions of outputs; that of the label action, if it moves any.
 
     Actions that move no positions, or not exactly, give the identity.
     """
     whole: AnyAction = whole_action(augmentation)
     here = np.arange(positions.count)
-    for action in () if positions.turning else (label_action, whole):
+    for action in () if positions.equivariant else (label_action, whole):
         moving = action.positions if isinstance(action, FieldAction) else action
         if moving is None or not moving.exact or not moving.permutes_positions:
             continue

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.special
 from sklearn.exceptions import ConvergenceWarning
 
-from equitangents._types import AnyModel, FileName, Numbers, Spread, Targets, Tree
+from equitangents._types import AnyModel, FileName, MeanStd, Numbers, Targets, Tree
 from equitangents.actions import as_action
 from equitangents.actions.subset import ActionSubset, augmenting_elements
 from equitangents.ensembles import saved_folder
@@ -39,7 +39,7 @@ from equitangents.ensembles.estimator import (
     labels_of,
     target_rows,
 )
-from equitangents.ensembles.fields import Positions
+from equitangents.ensembles.fields import OutputPositions
 from equitangents.ensembles.training.checkpoints import check_same
 from equitangents.ensembles.training.network_job import check_room
 from equitangents.ensembles.training.recipe import LOSSES
@@ -47,13 +47,13 @@ from equitangents.ensembles.training.run import Augmented, Job, Trained, augment
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.keywords import named_also
-from equitangents.progress import told_by
+from equitangents.progress import callback_of
 from equitangents.scale.place import local
 from equitangents.validation import check_choice, check_number, check_whole
 
 _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")
 OPTIMIZERS = ("gd", "sgd", "momentum", "adam")
-_LOOKED_AT = 64  # inputs on which members are asked whether they diverged
+_LOOKED_AT = 64  # inputs on which members are tested for divergence
 
 
 class FiniteEnsemble(StandardisedInputs, Estimator):
@@ -317,7 +317,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         check_choice("augmentation_mode", self.augmentation_mode, ("full", "random"))
         check_number("learning_rate", self.learning_rate, "a finite number above 0", lambda v: v > 0)
         check_number("momentum", self.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
-        told_by(self.progress)
+        callback_of(self.progress)
 
     def _check_net(self, x: np.ndarray) -> None:
         """Raise if the network cannot take these inputs, as far as that is known before augmentation."""
@@ -334,9 +334,9 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
     def _member(self, i: int) -> AnyModel:
         """One member as an object of its library."""
 
-    def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
-        """The output positions of networks if targets are fields, else None."""
-        return None if np.ndim(y) < 3 else Positions(np.shape(y)[1:-1])
+    def _ends_on(self, x: np.ndarray, y: Targets) -> OutputPositions | None:
+        """The positions that networks end on, for targets that are fields; None for others."""
+        return None if np.ndim(y) < 3 else OutputPositions(np.shape(y)[1:-1])
 
     @abstractmethod
     def _variables(self) -> Tree:
@@ -352,17 +352,17 @@ class Regression(FiniteEnsemble):
     def predict(self, x: Numbers) -> np.ndarray: ...
 
     @overload
-    def predict(self, x: Numbers, *, return_std: Literal[True], return_cov: Literal[False] = False) -> Spread: ...
+    def predict(self, x: Numbers, *, return_std: Literal[True], return_cov: Literal[False] = False) -> MeanStd: ...
 
     @overload
-    def predict(self, x: Numbers, *, return_std: Literal[False] = False, return_cov: Literal[True]) -> Spread: ...
+    def predict(self, x: Numbers, *, return_std: Literal[False] = False, return_cov: Literal[True]) -> MeanStd: ...
 
     @overload
-    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | Spread: ...
+    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | MeanStd: ...
 
     @named_also(X="x")
-    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | Spread:
-        """Mean over members, (N, outputs), or (N,) for 1-d y; for fields (N, *positions, outputs), in the form of y.
+    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | MeanStd:
+        """Mean over members, (N, outputs), or (N,) for 1-d y; of fields (N, *positions, outputs), as y was given.
 
         With `return_std` also the standard deviation, of the mean's shape; with `return_cov` the covariance between
         inputs, (N, N) for 1-d y and (N, N, outputs) else; for fields (N, *positions, N, *positions), and an axis of
@@ -372,12 +372,12 @@ class Regression(FiniteEnsemble):
             raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
         inputs = self._query(x)
         if return_cov:
-            mean, spread = self._covariance(inputs)
+            mean, uncertainty = self._covariance(inputs)
         else:
-            mean, spread = (self._in_fields(part) for part in self._moments(inputs))
+            mean, uncertainty = (self._in_fields(part) for part in self._moments(inputs))
         if self._squeeze:
-            mean, spread = mean[..., 0], spread[..., 0]
-        return (mean, spread) if return_std or return_cov else mean
+            mean, uncertainty = mean[..., 0], uncertainty[..., 0]
+        return (mean, uncertainty) if return_std or return_cov else mean
 
     def _covariance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         points = len(x) * math.prod(self.positions_)

@@ -270,8 +270,8 @@ class NnxNetwork(_FactoryNetwork):
         """The module, split by nnx.split."""
         from flax import nnx
 
-        apart: Any = nnx.split(model, nnx.Param, nnx.RngState, ...)
-        graph, trained, random, carried = apart
+        split: Any = nnx.split(model, nnx.Param, nnx.RngState, ...)
+        graph, trained, random, carried = split
         return Parts(trained, carried, random, {"graph": graph, "names": _parameters(type(model).__call__)})
 
     def member(self, variables: dict[str, Any]) -> AnyModel:
@@ -427,8 +427,8 @@ def is_batchwise(net: ForeignNetwork, input_shape: InputShape, dtype: str) -> bo
             raise
         except Exception as error:
             message = " ".join(str(error).split())[:400]
-            takes, said = f"inputs that {net!r} takes", f"{type(error).__name__}: {message}"
-            raise NetworkError("net", input_shape, takes, said, verb=f"{what} inputs of shape") from error
+            expected, reason = f"inputs that {net!r} takes", f"{type(error).__name__}: {message}"
+            raise NetworkError("net", input_shape, expected, reason, verb=f"{what} inputs of shape") from error
 
     with precision.scope(dtype):
         key, x = jax.random.key(0), jax.ShapeDtypeStruct((2, *input_shape), dtype)

@@ -148,7 +148,7 @@ class OrbitMeasures:
             if name == "osp":
                 outputs = None if self.fields is None else self.fields[-1]
                 return orbit_measures.same_predictions(z, self.identity, outputs)
-            return orbit_measures.relative_spread(z) if name == "rsd" else orbit_measures.spread(z)
+            return orbit_measures.relative_std(z) if name == "rsd" else orbit_measures.std_norm(z)
         assert self.truth is not None
         here = f[..., self.identity, :]
         if not self.labelled:

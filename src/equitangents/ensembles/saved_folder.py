@@ -17,8 +17,8 @@ from sklearn.base import BaseEstimator
 
 from equitangents._types import Tree
 from equitangents._version import FORMAT, __version__
-from equitangents.archives import Archive, write_archive
-from equitangents.ensembles.saved_objects import Described, build, check_attributes
+from equitangents.ensembles.archives import Archive, write_archive
+from equitangents.ensembles.saved_objects import EncodedValue, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.files import LEFTOVER, open_regular, real, whole_file
 from equitangents.scale.place import store_errors
@@ -108,7 +108,7 @@ def save_members(estimator: BaseEstimator, path: Path) -> None:
     leaves = {name: jax.tree.leaves(state.pop(name)) for name in _TREES if not _is_describable(state[name])}
     state |= {name: value for name, value in own.items() if name not in _NOT_SAVED and _is_describable(value)}
     check_attributes(cls, state)
-    described = Described(state | {f"{name}leaves": arrays for name, arrays in leaves.items()})
+    described = EncodedValue(state | {f"{name}leaves": arrays for name, arrays in leaves.items()})
     about = {
         "format": FORMAT,
         "version": __version__,
@@ -157,7 +157,7 @@ def load_members(
 
 def _is_describable(value: object) -> bool:
     try:
-        Described(value)
+        EncodedValue(value)
     except InvalidTypeError:
         return False
     return True

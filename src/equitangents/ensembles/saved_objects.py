@@ -39,7 +39,7 @@ _CLASSES = {  # further ones, by module
     "nn.group_conv": "Elements",
     "nn.sequential": "Sequential",
     "stax.own_layers": "Gabor Raised Wave",
-    "steerable.features": "Features Irrep",
+    "steerable.features": "Features SteerableIrrep",
     "steerable.gaussian_sum": "GaussianSum",
     "groups.families": "Permutations",
     "groups.irreps": "Irrep",
@@ -52,7 +52,7 @@ _CLASSES = {  # further ones, by module
     "groups.wallpaper_group": "TranslationGroup WallpaperGroup",
     "actions.compact": "ContinuousRotations",
     "actions.images": "ImageTurns ResampledRotations",
-    "actions.positions": "GridMotions Permutations",
+    "actions.positions": "GridMotions PositionPermutations",
     "actions.products": "FieldAction RestrictedAction",
     "actions.rings": "RingRotations",
     "actions.subset": "ActionSubset",
@@ -67,22 +67,22 @@ _CLASSES = {  # further ones, by module
     "inference.group_fourier": "FourierIrrep",
     "inference.spectrum": "Ridge Spectrum",
     "ensembles.deep": "DeepEnsemble DeepEnsembleClassifier",
-    "ensembles.fields": "FieldKernel FieldMatrix FieldPoints PointAction PointAverage Positions TurningField",
+    "ensembles.fields": "EquivariantField FieldKernel FieldMatrix FieldPoints OutputPositions PointAction PointAverage",
     "ensembles.infinite.classifier": "InfiniteEnsembleClassifier",
     "ensembles.infinite.irrep_problem": "IrrepBlock IrrepProblem",
-    "ensembles.infinite.predictor": "Problem Settings SolvedProblem",
+    "ensembles.infinite.predictor": "Problem SolvedProblem TrainingSettings",
     "ensembles.infinite.regressor": "InfiniteEnsemble",
     "ensembles.infinite.training": "Training",
     "ensembles.standardisation": "Standardisation",
     "ensembles.training.variations": "Bootstrap NNGPPosterior NTKPosterior TangentPrior Variation ZeroOutput",
     "torch.estimators": "Ensemble EnsembleClassifier",
     "solvers.matrices": "ArrayMatrix KernelMatrix ScaledMatrix StoreMatrix",
-    "solvers.method": "Report Solution System",
+    "solvers.method": "Solution SolveReport System",
     "solvers.solving": "Solver",
     "solvers.spectral": "Eigh FeatureMatrix Primal",
-    "scale.gram": "GramStore Work",
+    "scale.gram": "GramStore GramWork",
     "scale.place": "ObjectPath",
-    "scale.record": "Inputs Record",
+    "scale.record": "InputsRecord Record",
 }
 _NAMES = {"ensembles.Training": "ensembles.TrainingProblem"}
 _DYNAMICS = ("inference.Flow", "inference.Descent")  # the classes that are values themselves
@@ -96,7 +96,7 @@ _CACHED_NAMES = (
 _CACHED = frozenset(_CACHED_NAMES.split())
 _MOST = 2_000_000  # values in a tree, counted as often as they are referred to: numbers beyond are in arrays
 _ALONE = (type(None), bool, int, float, str)  # what stands for itself
-_SCALARS = "biufU"  # kinds of NumPy's numbers and text that stand alone
+_SCALARS = "biufU"  # kinds of NumPy's numbers and text that are saved as values
 
 
 @cache
@@ -135,30 +135,30 @@ def _load(place: str) -> type:
     return found
 
 
-class Described:
-    """Description of a value: its JSON `tree`, and the `arrays` to which the tree refers by number.
+class EncodedValue:
+    """What was made of a value: its `tree`, and the `arrays` that the tree counts.
 
-    `given` names objects that are stored by name only, and passed to `build`. Raises InvalidTypeError for values that
-    cannot be saved.
+    `named` holds objects that are saved by name only, and passed again when the value is built. Raises InvalidTypeError
+    for what cannot be saved.
 
-    >>> described = Described({"a": (1, np.arange(3))})
+    >>> described = EncodedValue({"a": (1, np.arange(3))})
     >>> described.tree
     {'is': 'dict', 'items': [['a', {'is': 'tuple', 'items': [1, {'is': 'array', 'number': 0}]}]]}
     >>> build(described.tree, described.arrays.__getitem__)
     {'a': (1, array([0, 1, 2]))}
     """
 
-    def __init__(self, value: Any, given: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, value: Any, named: Mapping[str, Any] | None = None) -> None:
         self.arrays: list[np.ndarray] = []
-        self._given = {id(thing): name for name, thing in (given or {}).items()}
+        self._named = {id(thing): name for name, thing in (named or {}).items()}
         # by id; the things themselves are held, so that their ids stay theirs
         self._counted: dict[int, tuple[Any, int]] = {}
         self._seen: dict[int, tuple[Any, int]] = {}
         self.tree = self._of(value, "")
 
     def _of(self, value: Any, where: str) -> Any:
-        if id(value) in self._given and value is not None:
-            return {"is": "given", "name": self._given[id(value)]}
+        if id(value) in self._named and value is not None:
+            return {"is": "named", "name": self._named[id(value)]}
         if type(value) in _ALONE:
             return value
         if isinstance(value, jax.Array | np.ndarray):
@@ -204,7 +204,7 @@ class Described:
             )
         number = len(self._seen)
         self._seen[id(value)] = value, number
-        # what a class leaves out of its state (open files, compiled functions) it makes anew
+        # what a class leaves out of its state (open files, compiled functions) it makes again
         attributes = value.__getstate__() if hasattr(type(value), "__setstate__") else vars(value)
         attributes = _without_cached(type(value), attributes)
         state = [[key, self._of(item, f"{where}.{key}")] for key, item in attributes.items()]
@@ -244,7 +244,7 @@ def restored(cls: type, state: Any) -> Any:
         kept["path"] = None
     made: Any = object.__new__(cls)
     try:
-        if hasattr(made, "__setstate__"):  # which makes anew what was left out
+        if hasattr(made, "__setstate__"):  # which makes again what was left out
             made.__setstate__(kept)
         else:
             vars(made).update(kept)
@@ -319,15 +319,15 @@ def _matches(type_: ast.expr, value: Any) -> bool:
 Array = Callable[[int], np.ndarray]
 
 
-def build(tree: Any, array: Array, given: Mapping[str, Any] | None = None) -> Any:
-    """The value described by `tree`, with arrays by number; ValueError for a tree that `Described` cannot produce.
+def build(tree: Any, array: Array, named: Mapping[str, Any] | None = None) -> Any:
+    """The value of which `EncodedValue` made `tree` and arrays by number; ValueError for what it cannot have made.
 
     >>> build({"is": "object", "number": 0, "class": "os:PathLike", "state": []}, [].__getitem__)
     Traceback (most recent call last):
     ValueError: 'os:PathLike' is not a class that is saved
     """
     try:
-        return _Builder(array, given or {}).of(tree)
+        return _Builder(array, named or {}).of(tree)
     except EquitangentsError:
         raise
     except RecursionError:
@@ -339,8 +339,8 @@ def build(tree: Any, array: Array, given: Mapping[str, Any] | None = None) -> An
 
 
 class _Builder:
-    def __init__(self, array: Array, given: Mapping[str, Any]) -> None:
-        self.array, self.given = array, given
+    def __init__(self, array: Array, named: Mapping[str, Any]) -> None:
+        self.array, self.named = array, named
         self._objects: dict[int, tuple[Any, int]] = {}  # with how many values each stands for
         self._count = 0
 
@@ -349,8 +349,8 @@ class _Builder:
         match tree:
             case None | bool() | int() | float() | str():
                 return tree
-            case {"is": "given", "name": str(name)}:
-                return self.given[name]
+            case {"is": "named", "name": str(name)}:
+                return self.named[name]
             case {"is": "array", "number": int(number)}:
                 return self.array(number)
             case {"is": "list" | "tuple" as kind, "items": list(items)}:
@@ -410,7 +410,7 @@ def _ensemble(e: Any) -> bool:
 
 
 FITS: dict[str, Callable[[Any], Any]] = {
-    "actions.Permutations": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order
+    "actions.PositionPermutations": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order
     and bool((np.sort(a.table, axis=1) == np.arange(a.table.shape[1])).all()),
     "ensembles.FieldPoints": lambda p: p.image.shape == p.position.shape
     and _is_indexed(p.image, len(p.signals)) and _is_indexed(p.position, p.count),

@@ -77,7 +77,7 @@ def fitted_standardisation(
             "layers' radii; scale features yourself, and leave standardise out (--no-standardise)"
         )
     kinds = getattr(getattr(beginning, "features", None), "irreps", ())
-    turning = not all(kind.is_trivial for kind in kinds)
+    equivariant = not all(kind.is_trivial for kind in kinds)
     if not isinstance(augmentation, Action | ActionSubset):
         augmentation = None  # what is neither is refused by whoever augments
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused here
@@ -86,8 +86,8 @@ def fitted_standardisation(
         if not found.is_one:
             expected = "numbers whose squares are finite, to be standardised"
             raise InvalidArgumentError("X", float(np.abs(x).max()), expected, verb="has numbers up to")
-        read_apart = not turning or found.how == _HOW[-1]
-        if read_apart and (augmentation is None or _commutes(found, augmentation, x)):
+        separate = not equivariant or found.how == _HOW[-1]
+        if separate and (augmentation is None or _commutes(found, augmentation, x)):
             return found
     remedy = "scale the inputs yourself, and leave standardise out (--no-standardise)"
     raise InvalidArgumentError("standardise", True, "False for an augmentation that is not linear", remedy)

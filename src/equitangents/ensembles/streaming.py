@@ -25,7 +25,7 @@ import scipy.special
 
 from equitangents._types import ArrayLike, FileName, Network, Numbers, Times
 from equitangents._version import __version__
-from equitangents.archives import Archive, write_archive
+from equitangents.ensembles.archives import Archive, write_archive
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.predictor import MeansAtATime
@@ -39,17 +39,17 @@ from equitangents.errors import (
     ShapeError,
     StoreError,
 )
-from equitangents.files import alone, checksum, real, sweep_partials, whole_file
-from equitangents.foreign_files import part
+from equitangents.files import alone, real, sweep_partials, whole_file
 from equitangents.inference.dynamics import one_time
 from equitangents.kernels.cost import CostedKernel
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.kernels.program import VERSION
 from equitangents.nn import Sequential
-from equitangents.progress import Progress, ProgressCallback, told_by
+from equitangents.progress import Progress, ProgressCallback, callback_of
 from equitangents.scale.executors import part_of
-from equitangents.scale.identity import rows_digest
+from equitangents.scale.identity import checksum, rows_digest
 from equitangents.scale.place import DamagedTileError, check_room, local, remove_all, store_errors
+from equitangents.scale.reading import some_rows
 from equitangents.scale.record import opened
 from equitangents.validation import check_whole
 
@@ -223,7 +223,7 @@ def predict_to_file(
     ...     bool(np.allclose(np.load(written), fitted.predict(data)))
     True
     """
-    told_by(progress)
+    callback_of(progress)
     given = local("path", path)
     if given.suffix not in (".npy", ".npz"):
         raise InvalidArgumentError("path", str(path), "a name that ends in .npy or .npz")
@@ -309,7 +309,7 @@ class PredictionTask:
     def predict(self, chunk: int) -> dict[str, np.ndarray]:
         """Predict one chunk and store it."""
         span = self._span(chunk)
-        rows = np.ascontiguousarray(part("x", self.x, span), self.dtype).reshape(-1, *self.by.sample_shape)
+        rows = np.ascontiguousarray(some_rows("x", self.x, span), self.dtype).reshape(-1, *self.by.sample_shape)
         try:
             values = self.by.predict(rows)
         except (MemoryError, MemoryLimitError):

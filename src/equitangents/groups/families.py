@@ -97,7 +97,7 @@ def icosahedral() -> MatrixGroup:
     `.matrices` are exact to rounding; element 0 is the identity. The tetrahedral group is a subgroup.
     """
     phi = (1 + np.sqrt(5)) / 2
-    # a turn by 72° about the vertex (0, 1, φ)
+    # a rotation by 72° about the vertex (0, 1, φ)
     fifth = np.array([[phi - 1, -phi, 1], [phi, 1, phi - 1], [-1, phi - 1, phi]]) / 2
     coset = [np.eye(3)]
     for _ in range(4):

@@ -168,7 +168,7 @@ def abelian_irreps(group: Group, *, real: bool) -> list[tuple[np.ndarray, Kind]]
 
 
 _SAME = 1e-11  # eigenvalues closer than this, relative to the largest, are one eigenvalue
-_APART = 1e-9  # and others are at least so far apart, or else another map is drawn
+_APART = 1e-9  # other eigenvalues differ by at least this, or another map is drawn
 _ROUNDING = 2e-14  # a representation that respects products to this is not refined further
 _DRAWS = 20
 

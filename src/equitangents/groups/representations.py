@@ -138,21 +138,21 @@ def regular(group: Group) -> Representation:
     return Representation((FiniteMatrices(matrices, f"the regular one of {group.name}"),))
 
 
-def as_representation(name: str, given: RepresentationLike) -> Representation:
-    """The representation of the argument: itself, an irrep, a list of these (direct sum), or matrices (order, d, d)."""
-    if isinstance(given, Representation):
-        return given
-    if isinstance(given, CompactIrrep):
-        return Representation((given,))
-    if isinstance(given, Irrep):
-        return Representation((FiniteMatrices(_real(name, given.matrices), f"irrep of dimension {given.dimension}"),))
-    if isinstance(given, Sequence) and given and all(isinstance(part, _Summand) for part in given):
-        return direct_sum(*given)
-    if isinstance(given, np.ndarray) or hasattr(given, "__array__"):
-        return Representation((FiniteMatrices(_real(name, given)),))
+def as_representation(name: str, value: RepresentationLike) -> Representation:
+    """A representation, an irrep, a list of these (their direct sum), or matrices (order, d, d)."""
+    if isinstance(value, Representation):
+        return value
+    if isinstance(value, CompactIrrep):
+        return Representation((value,))
+    if isinstance(value, Irrep):
+        return Representation((FiniteMatrices(_real(name, value.matrices), f"irrep of dimension {value.dimension}"),))
+    if isinstance(value, Sequence) and value and all(isinstance(part, _Summand) for part in value):
+        return direct_sum(*value)
+    if isinstance(value, np.ndarray) or hasattr(value, "__array__"):
+        return Representation((FiniteMatrices(_real(name, value)),))
     raise InvalidTypeError(
         name,
-        given,
+        value,
         "an irrep such as group.irreps('real')[1], a list of irreps, a representation of "
         "equitangents.groups, or matrices (order, d, d)",
     )

@@ -78,16 +78,16 @@ class MatricesGroup(CompactGroup):
         return self.check_elements(name, g[None] if g.ndim in (0, 2) else g)[0]
 
     def check_elements(self, name: str, elements: Elements) -> Float[np.ndarray, "k d d"]:
-        """Elements, matrices (k, d, d) or numbers of nodes (k,), as checked matrices."""
-        given, shape = np.asarray(elements), (self.size, self.size)
-        if given.dtype.kind in "iu" and given.ndim == 1:
-            outside = given[(given < 0) | (given >= self.order)]
+        """Elements as matrices: given as such (k, d, d), and checked, or as numbers of nodes (k,)."""
+        array, shape = np.asarray(elements), (self.size, self.size)
+        if array.dtype.kind in "iu" and array.ndim == 1:
+            outside = array[(array < 0) | (array >= self.order)]
             if outside.size:
                 raise InvalidArgumentError(name, outside[0], range(self.order), "or give a matrix")
-            return self.matrices[given]
-        if given.shape[1:] != shape:
-            raise ShapeError(name, given.shape, shape, "give matrices, or numbers of nodes")
-        return check_rotations(name, given, self.reflections)
+            return self.matrices[array]
+        if array.shape[1:] != shape:
+            raise ShapeError(name, array.shape, shape, "give matrices, or numbers of nodes")
+        return check_rotations(name, array, self.reflections)
 
     def compose(self, a: Element, b: Element) -> np.ndarray:
         """The product of two matrices: first b, then a."""

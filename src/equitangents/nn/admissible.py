@@ -22,7 +22,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLi
 from equitangents.groups import Group
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.invariance import is_invariant
-from equitangents.kernels.operations import Box, Decouple, Flatten, Pool, Table, WindowPool
+from equitangents.kernels.operations import Box, Decouple, Flattening, IndexTable, Pool, WindowPool
 from equitangents.kernels.structured import BlockSums, Times
 from equitangents.nn.layer import Layer, Signal
 from equitangents.nn.nonlinearities import Identity
@@ -142,11 +142,11 @@ def _members(op: Any) -> np.ndarray:
 
 _MAPS: dict[type, Callable[[Any, int], np.ndarray]] = {  # R of an operation on so many positions, without weights
     Box: lambda op, n: _windows(op.table, np.full(op.table.shape[1], 1 / op.table.shape[1]), n),
-    Table: lambda op, n: _windows(op.index.array, op.weights.array, n),
+    IndexTable: lambda op, n: _windows(op.index.array, op.weights.array, n),
     Pool: lambda op, n: (_members(op) / _members(op).sum(axis=1, keepdims=True))[None],
     BlockSums: lambda op, n: _members(op)[None],
     WindowPool: lambda op, n: window_averages(op.box)[None],
-    Flatten: lambda op, n: np.eye(n)[:, None] / n**0.5,
+    Flattening: lambda op, n: np.eye(n)[:, None] / n**0.5,
     Times: lambda op, n: op.factor * np.eye(n)[None],
 }
 

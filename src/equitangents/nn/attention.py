@@ -49,7 +49,7 @@ class Aggregate(ByRun, ParameterFree):
         if not signal.axes:
             raise NetworkError("signal", positions, "positions of a grid (N, *grid, channels)", verb="is on")
         if self._matrix is None:
-            return replace(signal, given=False)
+            return replace(signal, deterministic=False)
         rows, columns = self._matrix.array.shape
         if columns != positions.count:
             raise ShapeError("matrix", self._matrix.array.shape, "as many columns as the signal has positions")
@@ -113,7 +113,7 @@ class Attention(ByRun):
     def signal(self, signal: Signal) -> Signal:
         if not signal.axes:
             raise NetworkError("signal", signal.positions, "positions of a grid (N, *grid, channels)", verb="is on")
-        return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
+        return replace(signal, channels=self.channels, gaussian=True, deterministic=False, uneven=False)
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """key (heads, n, key channels), value (heads, n, value channels), out, and, if used, query and b."""

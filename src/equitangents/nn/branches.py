@@ -39,7 +39,7 @@ class Branches:
         raise NetworkError("the branches of a Parallel are not joined; put a Sum or a Concatenate after it")
 
     channels = array_shape = gaussian = positions
-    given = False
+    deterministic = False
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -89,8 +89,8 @@ class Parallel(_Holding):
         """The signal that each branch reads."""
         count = len(self.inner)
         if not isinstance(signal, Branches):
-            # Nothing in a branch is a function of the input alone: the other branches read it, too.
-            return Branches((replace(signal, given=False),) * count, (frozenset({"input"}),) * count)
+            # The other branches read the input, too: nothing in a branch counts as deterministic.
+            return Branches((replace(signal, deterministic=False),) * count, (frozenset({"input"}),) * count)
         if len(signal.parts) == 1:
             return Branches(signal.parts * count, signal.origins * count, signal.stage)
         if len(signal.parts) != count:
@@ -124,16 +124,16 @@ class Parallel(_Holding):
         """The tuple of the branches' outputs, with their structures."""
         count = len(self.inner)
         xs = x if isinstance(x, tuple) else (x,)
-        beside = structure if isinstance(structure, tuple) else (structure,) * len(xs)
+        structures = structure if isinstance(structure, tuple) else (structure,) * len(xs)
         if len(xs) == 1:
-            xs, beside = xs * count, beside * count
-        each = enumerate(zip(self.inner, params, xs, beside, self._chains(signal), strict=True))
+            xs, structures = xs * count, structures * count
+        each = enumerate(zip(self.inner, params, xs, structures, self._chains(signal), strict=True))
         after = [run_layers(branch, p, y, b.within(i), signals) for i, (branch, p, y, b, signals) in each]
         return tuple(y for y, _ in after), tuple(b for _, b in after)
 
     def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
         pairs = zip(self.inner, self._chains(signal), strict=True)
-        return (program.Parallel(tuple(lowered(branch, signals, masked=masked) for branch, signals in pairs)),)
+        return (program.ParallelBranches(tuple(lowered(branch, signals, masked=masked) for branch, signals in pairs)),)
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Sum(_Joining):
         return _summed(x, self.parts(signal)[0])
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
-        return (program.Parallel((), joined=True),)
+        return (program.ParallelBranches((), joined=True),)
 
 
 class Concatenate(_Joining):
@@ -205,7 +205,7 @@ class Concatenate(_Joining):
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
         counts = [part.channels for part in self.parts(signal)]
-        return (program.Parallel((), joined=True, shares=tuple(c / sum(counts) for c in counts)),)
+        return (program.ParallelBranches((), joined=True, shares=tuple(c / sum(counts) for c in counts)),)
 
 
 def _layers(name: str, branch: object) -> tuple[Layer, ...]:
@@ -238,8 +238,8 @@ class Residual(_Holding):
 
     def signals(self, signal: Signal) -> tuple[Signal, ...]:
         """Input signals of each layer of the branch, and its output signal."""
-        # Nothing in the branch is a function of the input alone: the sum reads the input, too.
-        return chain(self.layers, replace(signal, given=False))
+        # The sum reads the input, too: nothing in the branch counts as deterministic.
+        return chain(self.layers, replace(signal, deterministic=False))
 
     @property
     def steers(self) -> bool:  # type: ignore[override]
@@ -274,8 +274,8 @@ class Residual(_Holding):
 
 
 def _check_passed_on(signal: Signal) -> None:
-    """Raise NetworkError if a branch without weights adds the input's own steerable features to a sum."""
-    if isinstance(signal.positions, Steered) and signal.positions.given:
+    """Raise NetworkError for given steerable features that a branch without weights hands on to a sum."""
+    if isinstance(signal.positions, Steered) and signal.positions.deterministic:
         remedy = "a sum with the input has no infinitely wide limit: put SteerableConv or SteerableDense first"
         raise NetworkError("signal", signal.positions, remedy=remedy)
 

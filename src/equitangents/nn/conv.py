@@ -48,7 +48,7 @@ class Dense(LinearLayer):
     width_scale: float = field(default=1.0, repr=False)
 
     def signal(self, signal: Signal) -> Signal:
-        return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
+        return replace(signal, channels=self.channels, gaussian=True, deterministic=False, uneven=False)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The inputs times the weights, plus the bias: W_std/√n · x W + b_std · b."""
@@ -76,7 +76,7 @@ class Flatten(ParameterFree):
         return x.reshape((x.shape[0], -1))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        return () if signal.positions.shape == () else (operations.Flatten(),)
+        return () if signal.positions.shape == () else (operations.Flattening(),)
 
 
 PADDINGS = ("circular", "zero", "valid")

@@ -29,8 +29,8 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.groups.wallpaper_group import GridGroup
-from equitangents.kernels.operations import FrozenArray, Table
-from equitangents.kernels.program import GroupFibres, Op
+from equitangents.kernels.operations import FrozenArray, IndexTable
+from equitangents.kernels.program import GroupMoves, Op
 from equitangents.kernels.rotations import FullMean
 from equitangents.nn.conv import symmetric_box
 from equitangents.nn.layer import LinearLayer, OnGroup, Signal
@@ -146,7 +146,7 @@ class _OnTable(LinearLayer):
 
     def window_mean(self, signal: Signal) -> tuple[Any, ...]:
         index, weights = self.table(signal)
-        return (Table(index, FrozenArray(weights)),)
+        return (IndexTable(index, FrozenArray(weights)),)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Signals on the group, (N, |G|, channels): W_std/√n Σ_s √v(s) W(s) x(index[:, s]) + b_std · b.
@@ -234,9 +234,9 @@ class Lift(_OnTable):
             return True
         return np.array_equal(self._points(signal).array, _position_table(standard, group.shape).array)
 
-    def fibres(self, signal: Signal) -> GroupFibres:
+    def group_moves(self, signal: Signal) -> GroupMoves:
         """Moves of positions, x → q·x, and of the group, g → q·g."""
-        return GroupFibres(self._points(signal), multiplication_table(self.action.group))
+        return GroupMoves(self._points(signal), multiplication_table(self.action.group))
 
 
 @lru_cache(maxsize=64)

@@ -22,8 +22,8 @@ from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.operations import Affine, Dual, DualActivation, Flatten, RatedAffine
-from equitangents.kernels.program import GroupFibres, Op
+from equitangents.kernels.operations import Affine, Dual, DualActivation, Flattening, RatedAffine
+from equitangents.kernels.program import GroupMoves, Op
 from equitangents.kernels.rotations import Sphere
 from equitangents.precision import standard_normal
 from equitangents.steerable import Features
@@ -84,8 +84,8 @@ class OnGroup(_Positions):
 
 
 @dataclass(frozen=True)
-class Blocks(_Positions):
-    """Positions that are cosets of a subgroup; only pooling, flattening and dense layers may follow."""
+class Cosets(_Positions):
+    """Positions that are cosets of a subgroup: only pooling, flattening and dense layers may follow."""
 
     cosets: int
 
@@ -101,13 +101,13 @@ class Blocks(_Positions):
 class Steered(_Positions):
     """Steerable features at `points`, with coordinates as leading channels; points None: global features.
 
-    `given`: the features are the input's own, with finitely many copies; after weights there are infinitely many.
-    `grid`: the pixel grid of the points, if any.
+    `deterministic`: they are the input's own, as many copies as there are; after weights copies are infinitely many.
+    `grid`: that of the pixels that the points are, if they are.
     """
 
     features: Features
     points: int | None = None
-    given: bool = True
+    deterministic: bool = True
     grid: tuple[int, ...] = ()
 
     @property
@@ -124,16 +124,16 @@ class Steered(_Positions):
         return f"{at} with features {self.features} of {self.features.group}"
 
 
-Positions = Grid | OnGroup | Blocks | Steered
+Positions = Grid | OnGroup | Cosets | Steered
 
 
 @dataclass(frozen=True)
 class Signal:
     """Fields of `channels` features over `positions`.
 
-    `gaussian`: at infinite width each channel is a Gaussian process, which nonlinearities require.
-    `given`: the signal is a function of the input, without random weights.
-    `uneven`: channels differ in distribution and may have different means.
+    `gaussian`: at infinite width each channel is a Gaussian process, which is what a nonlinearity needs before it.
+    `deterministic`: nothing random has happened yet: the signal is a function of the input alone.
+    `uneven`: channels are not alike and may have means of their own, so that one mean does not stand for them.
     """
 
     several: ClassVar[Literal[False]] = False  # one, and no branches side by side
@@ -141,7 +141,7 @@ class Signal:
     positions: Positions
     channels: int
     gaussian: bool = False
-    given: bool = False
+    deterministic: bool = False
     uneven: bool = False
 
     @property
@@ -220,7 +220,7 @@ class Layer(metaclass=_OfPlainNumbers):
     ends_on_points: ClassVar[bool] = False
     """Whether a network that ends with it has its outputs on points, and a kernel field of them."""
     steers: ClassVar[bool] = False
-    """Whether it works on steerable features: features that rotations turn by irreps."""
+    """Whether it works on steerable features: features that transform by irreps of rotations."""
     follows_moves: ClassVar[bool | None] = None
     """Whether a function without weights follows moves of the positions before it; None of linear maps."""
     lifts_to: ClassVar[Group | RotationGroup | None] = None
@@ -267,7 +267,7 @@ class Layer(metaclass=_OfPlainNumbers):
             raise NetworkError("layers", self, "layers that take masks", verb="hold")
         return structure.after(y, mask)
 
-    def fibres(self, signal: Signal) -> GroupFibres | Sphere | None:
+    def group_moves(self, signal: Signal) -> GroupMoves | Sphere | None:
         """Moves of positions by group elements, for a layer that lifts to a group; else None."""
         return None
 
@@ -278,7 +278,7 @@ class Layer(metaclass=_OfPlainNumbers):
         each position separately, or average over all positions.
         """
         ops = self.lower(signal)
-        return ops if all(isinstance(op, Affine | Dual | Flatten) for op in ops) else None
+        return ops if all(isinstance(op, Affine | Dual | Flattening) for op in ops) else None
 
 
 def every(layers: Iterable[Layer]) -> Iterator[Layer]:
@@ -331,8 +331,8 @@ class Nonlinearity(ParameterFree):
         """The nonlinearity φ on an array, entry by entry."""
 
     def signal(self, signal: Signal) -> Signal:
-        """A field on the input's positions, not Gaussian."""
-        if not (signal.gaussian or signal.given):
+        """A field on the positions that come in, no longer Gaussian."""
+        if not (signal.gaussian or signal.deterministic):
             raise NetworkError(
                 "a nonlinearity needs a Gaussian field before it, that is a linear layer (Dense, Conv, ...); after "
                 "another nonlinearity compose the two with Elementwise, and put it before Flatten, not after"

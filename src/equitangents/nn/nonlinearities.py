@@ -26,7 +26,7 @@ from equitangents.validation import check_number, check_whole
 class Relu(Nonlinearity):
     """max(x, 0), without gain."""
 
-    dual: ClassVar[DualActivation] = duals.PiecewiseLinear(0.0)  # arc-cosine kernels of order 1 and 0
+    dual: ClassVar[DualActivation] = duals.PiecewiseLinearDual(0.0)  # arc-cosine kernels of order 1 and 0
     function = staticmethod(jax.nn.relu)
 
 
@@ -38,7 +38,7 @@ class LeakyRelu(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        return duals.PiecewiseLinear(float(self.negative_slope))
+        return duals.PiecewiseLinearDual(float(self.negative_slope))
 
     def function(self, x: jax.Array) -> jax.Array:
         return jnp.where(x > 0, x, self.negative_slope * x)
@@ -48,7 +48,7 @@ class LeakyRelu(Nonlinearity):
 class Abs(Nonlinearity):
     """The absolute value |x|, without gain."""
 
-    dual: ClassVar[DualActivation] = duals.PiecewiseLinear(-1.0)  # arc-cosine kernels, for a slope of -1 below zero
+    dual: ClassVar[DualActivation] = duals.PiecewiseLinearDual(-1.0)  # arc-cosine kernels, for a slope of -1 below zero
     function = staticmethod(jnp.abs)
 
 
@@ -56,7 +56,7 @@ class Abs(Nonlinearity):
 class Erf(Nonlinearity):
     """The error function erf(x), a sigmoid from −1 to 1."""
 
-    dual: ClassVar[DualActivation] = duals.Erf()  # the arcsine kernel, in closed form
+    dual: ClassVar[DualActivation] = duals.ErfDual()  # the arcsine kernel, in closed form
     function = staticmethod(jax.lax.erf)
 
 
@@ -64,7 +64,7 @@ class Erf(Nonlinearity):
 class Gelu(Nonlinearity):
     """x Φ(x), exact (no tanh approximation)."""
 
-    dual: ClassVar[DualActivation] = duals.Gelu()  # moments of Gelu in closed form
+    dual: ClassVar[DualActivation] = duals.GeluDual()  # moments of Gelu in closed form
     function = staticmethod(partial(jax.nn.gelu, approximate=False))
 
 
@@ -72,7 +72,7 @@ class Gelu(Nonlinearity):
 class Sin(Nonlinearity):
     """The sine sin(x), for signals that oscillate."""
 
-    dual: ClassVar[DualActivation] = duals.Sin()  # moments of the sine in closed form
+    dual: ClassVar[DualActivation] = duals.SinDual()  # moments of the sine in closed form
     function = staticmethod(jnp.sin)
 
 
@@ -80,7 +80,7 @@ class Sin(Nonlinearity):
 class Cos(Nonlinearity):
     """The cosine cos(x), for signals that oscillate."""
 
-    dual: ClassVar[DualActivation] = duals.Cos()  # moments of the cosine in closed form
+    dual: ClassVar[DualActivation] = duals.CosDual()  # moments of the cosine in closed form
     function = staticmethod(jnp.cos)
 
 
@@ -88,7 +88,7 @@ class Cos(Nonlinearity):
 class Sign(Nonlinearity):
     """The sign of x: K' = 1 - 2θ/π, θ the angle between the fields. There is no NTK: the derivative is infinite."""
 
-    dual: ClassVar[DualActivation] = duals.Sign()  # moments of the sign, which has no derivative
+    dual: ClassVar[DualActivation] = duals.SignDual()  # moments of the sign, which has no derivative
     function = staticmethod(jnp.sign)
 
 
@@ -96,7 +96,7 @@ class Sign(Nonlinearity):
 class Heaviside(Nonlinearity):
     """1 where x > 0, else 0: K' = (1 - θ/π)/2. There is no NTK: the derivative is infinite."""
 
-    dual: ClassVar[DualActivation] = duals.Heaviside()  # moments of the step, which has no derivative
+    dual: ClassVar[DualActivation] = duals.HeavisideDual()  # moments of the step, which has no derivative
 
     def function(self, x: jax.Array) -> jax.Array:
         return jnp.where(x > 0, 1, 0).astype(x.dtype)
@@ -154,9 +154,9 @@ class Elementwise(Nonlinearity):
         try:
             values, slopes = both(where)
         except Exception as error:
-            said = next(iter(str(error).splitlines()), "")
+            message = next(iter(str(error).splitlines()), "")
             raise InvalidArgumentError(
-                "fn", self.fn, _WANTED, f"JAX cannot differentiate it: {type(error).__name__}: {said[:120]}"
+                "fn", self.fn, _WANTED, f"JAX cannot differentiate it: {type(error).__name__}: {message[:120]}"
             ) from error
         if values.shape != where.shape:
             raise InvalidArgumentError("fn", values.shape, where.shape, _WANTED, verb="gives values of shape")
@@ -196,8 +196,8 @@ class _Polynomial(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """Activation kernel with moments as finite sums (Mehler's formula)."""
-        return duals.Polynomial(self.powers())
+        """Moments in finite sums (Mehler's formula)."""
+        return duals.PolynomialDual(self.powers())
 
     def function(self, x: jax.Array) -> jax.Array:
         """The polynomial of every entry, by Horner's rule."""
@@ -270,8 +270,8 @@ class RectifiedMonomial(Nonlinearity):
     def dual(self) -> DualActivation:
         """Activation kernel with moments in closed form, by a recursion over degrees."""
         if self.degree == 0:
-            return duals.Heaviside()
-        return duals.PiecewiseLinear(0.0) if self.degree == 1 else duals.RectifiedMonomial(self.degree)
+            return duals.HeavisideDual()
+        return duals.PiecewiseLinearDual(0.0) if self.degree == 1 else duals.RectifiedMonomialDual(self.degree)
 
     def function(self, x: jax.Array) -> jax.Array:
         return jnp.where(x > 0, jnp.where(x > 0, x, 1) ** self.degree, 0).astype(x.dtype)
@@ -290,7 +290,7 @@ class Exp(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        return duals.Exp(float(self.a), float(self.b))
+        return duals.ExpDual(float(self.a), float(self.b))
 
     def function(self, x: jax.Array) -> jax.Array:
         return self.a * jnp.exp(self.b * x)
@@ -309,7 +309,7 @@ class Gaussian(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        return duals.Gaussian(float(self.a), float(self.b))
+        return duals.GaussianDual(float(self.a), float(self.b))
 
     def function(self, x: jax.Array) -> jax.Array:
         return self.a * jnp.exp(self.b * x * x)
@@ -326,7 +326,7 @@ class Rbf(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        return duals.Rbf(float(self.gamma))
+        return duals.RbfDual(float(self.gamma))
 
     def function(self, x: jax.Array) -> jax.Array:
         return math.sqrt(2) * jnp.sin(math.sqrt(2 * self.gamma) * x + math.pi / 4)
@@ -347,7 +347,7 @@ class Exponential(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        return duals.NormalisedExponential(float(self.gamma))
+        return duals.NormalisedExponentialDual(float(self.gamma))
 
     def function(self, x: jax.Array) -> jax.Array:
         square = jnp.mean(x * x, axis=-1, keepdims=True)

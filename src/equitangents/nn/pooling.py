@@ -31,7 +31,7 @@ from equitangents.nn.conv import (
     window_box,
     windows_left,
 )
-from equitangents.nn.layer import Blocks, Grid, OnGroup, ParameterFree, Signal, Structure
+from equitangents.nn.layer import Cosets, Grid, OnGroup, ParameterFree, Signal, Structure
 from equitangents.structured import SMALLER
 from equitangents.validation import check_choice
 
@@ -158,7 +158,7 @@ class GlobalSumPool(_Pool):
 class GlobalAvgPool(_Pool):
     """Mean over all positions of a grid, or over every `every`-th along each dimension, starting with the first.
 
-    `every` (a number or one for each dimension) leaves 1/every² of an image's positions, and as many of its fibres:
+    `every` (a number or one for each dimension) leaves 1/every² of an image's positions, and of its pair offsets:
     where fields are smooth that is nearly the same network, at 1/every² of the cost.
     """
 
@@ -210,7 +210,7 @@ class GroupPool(ParameterFree):
     def _labels(self, signal: Signal) -> np.ndarray:
         """The number of each position's coset."""
         positions, subgroup = signal.positions, self.subgroup
-        if not isinstance(positions, OnGroup) and not (isinstance(positions, Blocks) and subgroup is None):
+        if not isinstance(positions, OnGroup) and not (isinstance(positions, Cosets) and subgroup is None):
             raise NetworkError("signal", positions, "a signal on a group", "put a Lift before it", verb="is on")
         if subgroup is None:
             return np.zeros(positions.count, np.int32)
@@ -230,7 +230,7 @@ class GroupPool(ParameterFree):
     def signal(self, signal: Signal) -> Signal:
         """A plain vector, or a field on cosets; a Gaussian field stays Gaussian."""
         blocks = int(self._labels(signal).max()) + 1
-        return replace(signal, positions=Grid(()) if blocks == 1 else Blocks(blocks))
+        return replace(signal, positions=Grid(()) if blocks == 1 else Cosets(blocks))
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Means of the signal over cosets, (N, C) or (N, cosets, C); by quadrature on sampled rotations."""

@@ -18,7 +18,7 @@ from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups import Group
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
 from equitangents.kernels.operations import FrozenArray
-from equitangents.kernels.program import GroupFibres, Program
+from equitangents.kernels.program import GroupMoves, Program
 from equitangents.kernels.projected import EquivariantOutputs, PositionMoves, RotationMoves
 from equitangents.kernels.rotations import Sphere
 from equitangents.nn.layer import Grid, LinearLayer, OnGroup, Signal
@@ -40,7 +40,7 @@ class Readout(LinearLayer):
         b_std: Standard deviation of the bias, which acts on the invariant subspace.
     """
 
-    is_last: ClassVar[bool] = True  # layers after it would mix outputs that turn into one another
+    is_last: ClassVar[bool] = True  # layers after it would mix equivariant outputs
     representation: RepresentationLike
     W_std: float = 1.0
     b_std: float = 0.0
@@ -52,10 +52,10 @@ class Readout(LinearLayer):
     @property
     def channels(self) -> int:  # type: ignore[override]
         """d, the number of outputs."""
-        return self._turned.dimension
+        return self._outputs.dimension
 
     @property
-    def _turned(self) -> Representation:
+    def _outputs(self) -> Representation:
         assert isinstance(self.representation, Representation)
         return self.representation
 
@@ -66,7 +66,7 @@ class Readout(LinearLayer):
             remedy = "put a Lift or SphereLift before it, and no pool between"
             raise NetworkError("signal", positions, "a signal on a group", remedy, verb="is on")
         try:
-            return self._turned.at(positions.group)
+            return self._outputs.at(positions.group)
         except InvalidArgumentError as error:
             raise NetworkError(str(error)) from None
 
@@ -91,23 +91,21 @@ class Readout(LinearLayer):
         """No operations: `projected` projects the kernels of the layers before."""
         raise NetworkError("a Readout is the last layer of a network, not part of another layer")
 
-    def projected(
-        self, flat: Program[Any], fibres: GroupFibres | Sphere, signal: Signal
-    ) -> Program[EquivariantOutputs]:
-        """The program of a network with this last layer, whose input is `signal`.
+    def projected(self, flat: Program[Any], moves: GroupMoves | Sphere, signal: Signal) -> Program[EquivariantOutputs]:
+        """The program of a network with this last layer, into which `signal` goes.
 
-        `flat`: the program with Flatten and Dense(1) instead of this layer; `fibres`: how the group moves positions.
+        `flat` is that of the network which ends in Flatten and Dense(1), `moves` says how its group moves positions.
         """
         rho = self.matrices(signal)
         mean = np.average(rho, axis=0, weights=signal.positions.weights)
         constant = FrozenArray(self.b_std**2 * np.where(np.abs(mean) > 1e-12, mean, 0.0))
-        turning = EquivariantOutputs(flat.space, self._moves(fibres, rho, signal), constant)
-        return Program(turning, flat.ops)
+        space = EquivariantOutputs(flat.space, self._moves(moves, rho, signal), constant)
+        return Program(space, flat.ops)
 
-    def _moves(self, fibres: GroupFibres | Sphere, rho: np.ndarray, signal: Signal) -> PositionMoves | RotationMoves:
-        if isinstance(fibres, GroupFibres):
+    def _moves(self, moves: GroupMoves | Sphere, rho: np.ndarray, signal: Signal) -> PositionMoves | RotationMoves:
+        if isinstance(moves, GroupMoves):
             group = getattr(signal.positions, "group", None)
             assert isinstance(group, Group)
-            sources = fibres.points.array[group.inverses]
+            sources = moves.points.array[group.inverses]
             return PositionMoves(FrozenArray(sources), FrozenArray(rho))
-        return RotationMoves(fibres.group, fibres.bandlimit, self._turned, fibres.accuracy)
+        return RotationMoves(moves.group, moves.bandlimit, self._outputs, moves.accuracy)

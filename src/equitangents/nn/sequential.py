@@ -30,7 +30,7 @@ from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.groups import Group
 from equitangents.kernels.cost import KernelCost, kernel_cost
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
-from equitangents.kernels.program import GroupFibres, Op, Positions, Program, field_program
+from equitangents.kernels.program import GroupMoves, Op, Positions, Program, field_program
 from equitangents.kernels.program import is_structured as has_structure
 from equitangents.kernels.projected import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernels, Part, part_of
@@ -42,7 +42,7 @@ from equitangents.nn.conv import Dense, Flatten
 from equitangents.nn.layer import Grid, Layer, Signal, Signals, Steered, Structure, every
 from equitangents.nn.readout import Readout
 from equitangents.nn.steerable.linear import equivariant_dimension
-from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
+from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured
 from equitangents.validation import check_array, check_key, check_shape
 
 PositionPairs = Literal["all", "same"]
@@ -161,7 +161,7 @@ class Sequential:
             return None
         if not outputs_move(ops, action, shape, moves):
             return None
-        return "equivariant" if outputs_move(ops, action, shape, moves, alone=True) else "invariant"
+        return "equivariant" if outputs_move(ops, action, shape, moves, one_sided=True) else "invariant"
 
     def outputs_equivariant_under(self, action: Action, input_shape: tuple[int, ...], matrices: np.ndarray) -> bool:
         """Whether K(ρ(g)x, x') = M_g K(x, x') is known for equivariant outputs, all inputs and each generator g.
@@ -170,11 +170,11 @@ class Sequential:
         """
         shape = check_shape("input_shape", input_shape)
         try:
-            given, program = self.lower(shape)
+            leading, program = self.lower(shape)
         except NetworkError:
             return False
         moves = getattr(program.space, "moves", None)
-        return not given and isinstance(moves, PositionMoves) and moves.turn(action, shape, matrices)
+        return not leading and isinstance(moves, PositionMoves) and moves.turn(action, shape, matrices)
 
     @property
     def draws_noise(self) -> bool:
@@ -217,9 +217,9 @@ class Sequential:
         return self._kernels(*_pair(x, None, "x"), engine, own=True)
 
     def _kernels(self, x1: Tree, x2: Tree, engine: str | None, own: bool = False) -> Tree:
-        """The network's kernels: both, or only the NNGP. `own`: of each input with itself."""
-        given, program, no_ntk = self._lowered(x1)
-        after = self.after_given(given, x1), None if x2 is None else self.after_given(given, x2)
+        """The kernels that the network has: both, or only the NNGP; `own`: of each input with itself."""
+        leading, program, no_ntk = self._lowered(x1)
+        after = self.after_leading(leading, x1), None if x2 is None else self.after_leading(leading, x2)
         found = compute(program, *after, engine, own=own)
         return found if no_ntk is None else NngpKernels.of(found, no_ntk)
 
@@ -255,18 +255,18 @@ class Sequential:
         signals, no_ntk = self.signals(x1.shape[1:]), why_no_ntk(self._layers)
         end = signals[-1].positions
         part = part_of(positions, end.count)
-        given, program = lower_field(self._layers, signals, x1.convention if is_structured(x1) else None)
+        leading, program = lower_field(self._layers, signals, x1.convention if is_structured(x1) else None)
         if part.count == 1 and not isinstance(program.space, Points):
             found = _of_one_position(self._kernels(x1, x2, engine, own), part)
         else:
-            after = self.after_given(given, x1), None if x2 is None else self.after_given(given, x2)
+            after = self.after_leading(leading, x1), None if x2 is None else self.after_leading(leading, x2)
             found = compute(program, *after, engine, part, own)
         return replace(found, grid=end.shape) if no_ntk is None else NngpKernels.of(found, no_ntk)
 
     def lowered(self, x: Inputs) -> tuple[Tree, AnyProgram]:
-        """(x after the leading layers without weights, (N, *positions, channels); the program of the other layers)."""
-        given, program, _ = self._lowered(x)
-        return self.after_given(given, x), program
+        """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
+        leading, program, _ = self._lowered(x)
+        return self.after_leading(leading, x), program
 
     def _lowered(self, x: Inputs) -> tuple[int, AnyProgram, str | None]:
         return _lower(self._layers, x.shape[1:], getattr(x, "convention", None))
@@ -289,11 +289,11 @@ class Sequential:
         random signals of unit variance.
         """
         shape = check_shape("input_shape", input_shape)
-        given, program, _ = _lower(self._layers, shape, SMALLER if masked else None)
-        return kernel_cost(program, self.signals(shape)[given].channels, n1, n2, dtype, engine)
+        leading, program, _ = _lower(self._layers, shape, SMALLER if masked else None)
+        return kernel_cost(program, self.signals(shape)[leading].channels, n1, n2, dtype, engine)
 
-    def after_given(self, count: int, x: Inputs) -> Tree:
-        """The input after the leading layers, which have no parameters."""
+    def after_leading(self, count: int, x: Inputs) -> Tree:
+        """The first layers, which have no parameters, applied to the input itself."""
         if not count:
             return x
         dtype, layers = precision.working_dtype(x), self._layers[:count]
@@ -333,7 +333,7 @@ def naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Sig
 
 
 def _values(x: Inputs, dtype: DType, key: jax.Array | None = None) -> tuple[jax.Array, Structure]:
-    """(arrays (N, *positions, C) in a precision, their structure); vectors have no missing positions."""
+    """Arrays (N, *positions, C) in a precision, and their structure; vectors have no positions to miss."""
     values, graphs = jnp.asarray(getattr(x, "x", x), dtype), getattr(x, "adjacency", None)
     graphs = None if graphs is None else jnp.asarray(graphs, dtype)
     mask = getattr(x, "mask", None) if values.ndim > 2 else None
@@ -344,7 +344,7 @@ def _pair(x1: Inputs, x2: Inputs | None, name: str = "x1") -> tuple[Tree, Tree]:
     """Two checked sets of inputs that fit each other: arrays (N, *positions, C), or with masks or graphs."""
     one = _check_inputs(name, x1)
     if x2 is None:
-        return (*without_empty_masks(one), None)
+        return (*_without_empty_masks(one), None)
     two = _check_inputs("x2", x2)
     if two.shape[1:] != one.shape[1:]:
         raise ShapeError("x2", two.shape, ("N", *one.shape[1:]), "give inputs of the shape of x1")
@@ -352,7 +352,15 @@ def _pair(x1: Inputs, x2: Inputs | None, name: str = "x1") -> tuple[Tree, Tree]:
         raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
     if getattr(one, "convention", None) != getattr(two, "convention", None):
         raise NetworkError("x2", two.convention, one.convention, verb="has masks of convention")
-    return without_empty_masks(one, two)
+    return _without_empty_masks(one, two)
+
+
+def _without_empty_masks(*inputs: Any) -> tuple[Any, ...]:
+    """Checked inputs, as plain arrays if all are `Masked` without missing positions; traced masks stay."""
+    for x in inputs:
+        if not isinstance(x, Masked) or precision.is_traced(x.mask):
+            return inputs
+    return tuple(x.x for x in inputs) if all(bool(np.all(x.mask)) for x in inputs) else inputs
 
 
 def _check_inputs(name: str, x: Inputs) -> Tree:
@@ -374,7 +382,7 @@ def _of_one_position(kernels: Kernels | NngpKernels, part: Part) -> KernelField:
 
 @lru_cache(maxsize=512)
 def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[Signal, ...]:
-    return chain(layers, Signal(Grid(input_shape[:-1]), input_shape[-1], given=True))
+    return chain(layers, Signal(Grid(input_shape[:-1]), input_shape[-1], deterministic=True))
 
 
 @lru_cache(maxsize=512)
@@ -424,8 +432,8 @@ def run_layers(
 ) -> tuple[Tree, Tree]:
     """(output, structure after it) of layers one after another on a signal with masks, graphs and keys."""
     for i, (layer, p, s) in enumerate(zip(layers, params, signals[:-1], strict=True)):
-        beside: Tree = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
-        x, structure = layer.run(p, x, s, beside)
+        inner: Tree = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
+        x, structure = layer.run(p, x, s, inner)
     return x, structure
 
 
@@ -435,10 +443,10 @@ def why_no_ntk(layers: tuple[Layer, ...]) -> str | None:
     return next((layer.no_ntk for layer in every(layers) if layer.no_ntk is not None), None)
 
 
-def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[Op, ...], GroupFibres | None] | None:
-    """(operations on the grid, how the group moves it), or None if the theorem's conditions do not hold.
+def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[Op, ...], GroupMoves | None] | None:
+    """(operations on the grid, how the group moves it), or None where the theorem's conditions do not hold.
 
-    With a flattening readout only the pair offset of the identity is needed, which is the ordinary network's.
+    A flattening readout needs only the identity's offset, which is the ordinary network's.
     """
     first = next((i for i, layer in enumerate(layers) if layer.lifts_to is not None), None)
     group = None if first is None else layers[first].lifts_to
@@ -450,8 +458,8 @@ def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[
     turns = group.order // math.prod(group.torus)
     if turns == 1 or not any(op.is_pool and not op.is_diagonal for op in ops):
         return ops, None
-    fibres = layers[first].fibres(signals[first])
-    return (ops, GroupFibres(fibres.points, fibres.points, folded=turns)) if isinstance(fibres, GroupFibres) else None
+    moves = layers[first].group_moves(signals[first])
+    return (ops, GroupMoves(moves.points, moves.points, folded=turns)) if isinstance(moves, GroupMoves) else None
 
 
 def fold_layers(layers: tuple[Layer, ...], signals: tuple[Signal, ...], group: Group) -> tuple[Op, ...] | None:
@@ -471,23 +479,23 @@ def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | N
     `signals[i]` is the input of layer i; the last signal, the output, must have one position, else NetworkError.
     With `masks`, the convention for inputs with masks or graphs, the program runs over all pairs of positions.
     """
-    last, given = layers[-1], _count_given(layers, signals)
+    last, leading = layers[-1], _count_leading(layers, signals)
     if isinstance(last, Readout) and masks is None:
         numbers = (*layers[:-1], Flatten(), Dense(1, W_std=last.W_std))
-        fibres = layers[given].fibres(signals[given])
-        if fibres is None:
+        moves = layers[leading].group_moves(signals[leading])
+        if moves is None:
             wanted = "a Lift or SphereLift as the first layer with weights, for kernels before a Readout"
-            raise NetworkError("layers", layers[given], wanted, at=given)
-        return given, last.projected(lower(numbers, chain(numbers, signals[0]))[1], fibres, signals[-2])
+            raise NetworkError("layers", layers[leading], wanted, at=leading)
+        return leading, last.projected(lower(numbers, chain(numbers, signals[0]))[1], moves, signals[-2])
     if signals[-1].positions.count != 1 or last.ends_on_points:
         remedy = "end the network with Flatten, GlobalAvgPool, GroupPool or SteerablePool, or ask for kernel_field"
         raise NetworkError("output", signals[-1].positions, "one position", remedy)
-    layers, signals = layers[given:], signals[given:]
+    layers, signals = layers[leading:], signals[leading:]
     folded = None if masks or isinstance(signals[-1].positions, Steered) else fold(layers, signals)
     if folded is not None:
-        ops, fibres = folded
-        return given, Program(Positions(signals[0].positions.shape, fibres), ops)
-    return given, program_of(layers, signals, masks)
+        ops, moves = folded
+        return leading, Program(Positions(signals[0].positions.shape, moves), ops)
+    return leading, program_of(layers, signals, masks)
 
 
 @lru_cache(maxsize=256)
@@ -498,19 +506,19 @@ def lower_field(
 
     Not folded, since every output position is needed. Raises NetworkError for networks that do not end on positions.
     """
-    given, end = _count_given(layers, signals), signals[-1].positions
+    leading, end = _count_leading(layers, signals), signals[-1].positions
     if layers[-1].ends_on_points:
-        return given, program_of(layers[given:-1], signals[given:-1])
+        return leading, program_of(layers[leading:-1], signals[leading:-1])
     if layers[-1].is_last or isinstance(end, Steered) or end.weights is not None:
         wanted = "positions of a grid, of a finite group or its cosets, or points before PointFeatures"
         raise NetworkError("output", end, wanted, "use kernel() in place of kernel_field()")
-    return given, program_of(layers[given:], signals[given:], masks)
+    return leading, program_of(layers[leading:], signals[leading:], masks)
 
 
-def _count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
+def _count_leading(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
     """Number of leading layers that are functions of the input."""
     pairs = enumerate(zip(layers, signals[1:], strict=True))
-    return next((i for i, (layer, after) in pairs if layer.has_weights or not after.given), len(layers))
+    return next((i for i, (layer, after) in pairs if layer.has_weights or not after.deterministic), len(layers))
 
 
 def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None) -> AnyProgram:
@@ -525,7 +533,7 @@ def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: st
         return Program(space, lowered(layers, signals, masked=False))
     if masks is None:
         pairs = zip(layers, signals, strict=False)
-        lift = next((moves for layer, signal in pairs if (moves := layer.fibres(signal)) is not None), None)
+        lift = next((moves for layer, signal in pairs if (moves := layer.group_moves(signal)) is not None), None)
         ops = lowered(layers, signals, masked=False)
         return (structured_program if has_structure(ops) else field_program)(begin.shape, ops, lift)
     if any(layer.lifts_to is not None for layer in layers):

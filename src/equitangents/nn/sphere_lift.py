@@ -123,5 +123,5 @@ class SphereLift(LinearLayer):
         basis = jnp.asarray(wigner_basis(self.onto, bandlimit), x.dtype)
         return self.scales.add_bias(params, jnp.einsum("rk,zkd->zrd", basis, jnp.concatenate(entries, axis=1)))
 
-    def fibres(self, signal: Signal) -> Sphere:
+    def group_moves(self, signal: Signal) -> Sphere:
         return Sphere(self._bandlimit(signal), self.onto, Accuracy(float(self.tolerance), self.resolution))

@@ -108,7 +108,7 @@ class Gabor(Nonlinearity):
     @property
     def dual(self) -> DualActivation:
         """Activation kernel of the sine under a Gaussian weight."""
-        return duals.Gabor()
+        return duals.GaborDual()
 
     def function(self, x: jax.Array) -> jax.Array:
         """exp(-x²) sin(x) for every entry."""
@@ -140,8 +140,8 @@ class Wave(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """A weighted mean of the activation kernels of sine and cosine."""
-        return duals.Wave(float(self.phase))
+        """A mean of the activation kernels of sine and cosine."""
+        return duals.WaveDual(float(self.phase))
 
     def function(self, x: jax.Array) -> jax.Array:
         """sin(x + phase) for every entry."""

@@ -22,9 +22,9 @@ from equitangents.ensembles.estimator import (
     label_rows,
     labels_of,
 )
-from equitangents.ensembles.fields import Positions, output_positions
+from equitangents.ensembles.fields import OutputPositions, output_positions
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
-from equitangents.ensembles.infinite.predictor import Settings
+from equitangents.ensembles.infinite.predictor import TrainingSettings
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble, InfiniteEnsembleBase
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
@@ -94,7 +94,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         self.ensemble_ = InfiniteEnsemble(**parameters)
         return self.ensemble_._prepare(x, targets)
 
-    def _check_parameters(self) -> Settings:
+    def _check_parameters(self) -> TrainingSettings:
         if not isinstance(self.calibrate, bool | np.bool_):
             raise InvalidArgumentError("calibrate", self.calibrate, "True or False")
         return super()._check_parameters()
@@ -165,9 +165,9 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         ensemble, x = self._fitted(x)
         return ensemble, x, label_rows(self, x, y)
 
-    def _ends_on(self, x: np.ndarray, targets: np.ndarray) -> Positions | None:
+    def _ends_on(self, x: np.ndarray, targets: np.ndarray) -> OutputPositions | None:
         positions = output_positions(self.net, x, targets)
-        return None if positions is None or positions.turning else positions
+        return None if positions is None or positions.equivariant else positions
 
     def _fitted(self, x: Numbers) -> tuple[InfiniteEnsemble, np.ndarray]:
         self._check_fitted()

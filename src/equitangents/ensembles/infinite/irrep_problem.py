@@ -33,7 +33,7 @@ from jaxtyping import Inexact
 from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.fields import PointAction
-from equitangents.ensembles.infinite.predictor import Decomposed, Settings, kernel_diagonal
+from equitangents.ensembles.infinite.predictor import Decomposed, TrainingSettings, kernel_diagonal
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import DataOrbits, find_orbits
@@ -108,7 +108,7 @@ class IrrepProblem(Decomposed):
                     f"not unique; {spectrum.remedy(spectrum.delta)}, or take a finite time"
                 )
 
-    def retuned(self, settings: Settings) -> Self:
+    def retuned(self, settings: TrainingSettings) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
         first, ridge = self.spectra[0], settings.ridge.least
         dynamics = settings.dynamics(settings.learning_rate, self.processes[0].samples)
@@ -203,7 +203,7 @@ def solve(
     action: Action,
     x: DataRows,
     labels: np.ndarray,
-    settings: Settings,
+    settings: TrainingSettings,
     irreps: Sequence[FourierIrrep],
     solved: IrrepProblem | None,
     *,
@@ -213,7 +213,9 @@ def solve(
 
     labels (|G|, N, outputs): that of ρ(g) x_i. solved: the problem in some of the irreps, whose spectra are reused.
     """
-    settings.ridge.check_one(f"{name_of(action, irreps)} take one: give a number, or invariant labels and means alone")
+    settings.ridge.check_one(
+        f"{name_of(action, irreps)} take one: give a number, or use invariant labels and means only"
+    )
     n, order = len(x), action.group.order
     orbits = action.data_orbits(x) if isinstance(action, PointAction) else find_orbits(action, x)
     mean_labels, consistent = orbits.mean_labels(labels)
@@ -233,7 +235,7 @@ def solve(
         f"the augmented problem of {n}·{order} samples, irrep by irrep,",
         _solve_bytes([*chosen, *bounding], len(orbits.first), prior=prior),
         settings.memory_limit,
-        remedy if labelled_only else f"{remedy}, or ask for the mean alone",
+        remedy if labelled_only else f"{remedy}, or ask for the mean only",
     )
     inputs = x[orbits.first]
     self_kernels = kernel_diagonal(kernel, inputs, settings.field)

@@ -98,7 +98,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     training.mean_problem.check(time)
     if time == 0:
         return np.zeros(labels.shape)
-    if training.way != "irreps":
+    if training.formulation != "irreps":
         count, rows = len(training.rows) // n, cast(Problem, training.mean_problem)
         return labels - _errors_of_rows(rows, n, count, _original(training), time).reshape(labels.shape)
     if training.positions is not None:

@@ -36,7 +36,7 @@ from equitangents.kernels.random_features import RandomFeatures
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.scale import GramStore
 from equitangents.solvers.matrices import ArrayMatrix, KernelMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
-from equitangents.solvers.method import Method, Report, Solution, System
+from equitangents.solvers.method import Method, Solution, SolveReport, System
 from equitangents.solvers.solving import DECOMPOSED, Solver
 from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
 from equitangents.validation import check_array
@@ -44,12 +44,12 @@ from equitangents.validation import check_array
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once
 _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
-_BOTH, _ONE = 0.25, 0.4  # of the memory limit: a factor in the same precision fits beside them
+_BOTH, _ONE = 0.25, 0.4  # of the memory limit: a factor in the same precision fits, too
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How an ensemble trains: the arguments of `InfiniteEnsemble`.
+class TrainingSettings:
+    """How an ensemble trains: what `InfiniteEnsemble` was given.
 
     method: the solver; None for "auto". points: the rows of a problem that form one sample, such as a field's; the loss
     sums over them.
@@ -171,8 +171,8 @@ class KernelPredictor(abc.ABC):
         """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
 
     @abc.abstractmethod
-    def report(self, time: float) -> Report:
-        """Solver, residual and other facts about the solution."""
+    def report(self, time: float) -> SolveReport:
+        """How it was solved."""
 
     def mean(self, time: float) -> MeansAtATime | None:
         """μ_t as coefficients; None if it needs kernels with whole orbits."""
@@ -223,12 +223,12 @@ class Decomposed(KernelPredictor):
         for process in self.processes:
             process.check(time)
 
-    def report(self, time: float) -> Report:
-        """Facts about the solution: one decomposition per block."""
+    def report(self, time: float) -> SolveReport:
+        """How it was solved: one decomposition for each block."""
         spectra = self.spectra
         smallest, largest = min(s.smallest for s in spectra), max(s.largest for s in spectra)
         sizes = [len(spectrum.eigenvalues) for spectrum in spectra]
-        return Report(
+        return SolveReport(
             solver="eigh",
             reason="one decomposition serves every time" if len(sizes) == 1 else f"one for each of {len(sizes)} irreps",
             size=sum(sizes),
@@ -243,7 +243,7 @@ class Decomposed(KernelPredictor):
         )
 
     @abc.abstractmethod
-    def retuned(self, settings: Settings) -> Self:
+    def retuned(self, settings: TrainingSettings) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
 
     @abc.abstractmethod
@@ -288,7 +288,7 @@ class Problem(Decomposed):
         """The single process."""
         return [self.process]
 
-    def retuned(self, settings: Settings) -> Self:
+    def retuned(self, settings: TrainingSettings) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
         dynamics = settings.dynamics(settings.learning_rate, self.process.samples)
         return replace(self, process=self.process.retuned(settings.ridge.least, dynamics))
@@ -339,8 +339,8 @@ class SolvedProblem(KernelPredictor):
             self._solutions[time] = self.solver.solve(self.targets, time)
         return self._solutions[time]
 
-    def report(self, time: float) -> Report:
-        """Facts about the solution at one time."""
+    def report(self, time: float) -> SolveReport:
+        """How it was solved at one time."""
         return self.solution(time).report
 
     @cached_property
@@ -372,7 +372,7 @@ class SolvedProblem(KernelPredictor):
         """Yield, for every time, B and (K + noise) B − 2K(X, x), (N, M); a posterior has the noise δ on its targets."""
         if not self.solver.exact:
             raise InvalidArgumentError(
-                "solver is an approximation by some of the training inputs, which gives means alone; take "
+                "solver is an approximation by some of the training inputs, which gives means only; take "
                 "solver='pcg' for variances, or fewer samples"
             )
         matrix = self.solver.system.matrix
@@ -397,7 +397,7 @@ def dense(
     kernel: KernelFunction,
     x: DataRows,
     y: np.ndarray,
-    settings: Settings,
+    settings: TrainingSettings,
     weights: np.ndarray | None = None,
     remedy: str = "train on fewer samples, or take solver='pcg' or 'nystrom'",
     copies: int = 1,
@@ -417,7 +417,7 @@ def dense(
 
 
 def orbit_averaged(
-    kernel: KernelFunction, action: Action, x: DataRows, y: np.ndarray, settings: Settings
+    kernel: KernelFunction, action: Action, x: DataRows, y: np.ndarray, settings: TrainingSettings
 ) -> Problem | SolvedProblem:
     """The mean after full augmentation with invariant labels, at the cost of N samples.
 
@@ -453,7 +453,7 @@ def _train(
     kernel: KernelFunction,
     x: DataRows,
     y: np.ndarray,
-    settings: Settings,
+    settings: TrainingSettings,
     equal: list[bytes] | None,
     *,
     weights: np.ndarray | None = None,
@@ -505,7 +505,7 @@ def _train(
 
 
 def _matrices(
-    kernel: KernelFunction, x: DataRows, settings: Settings, scale: np.ndarray | None
+    kernel: KernelFunction, x: DataRows, settings: TrainingSettings, scale: np.ndarray | None
 ) -> tuple[SymmetricMatrix, SymmetricMatrix, Kernels | None, Method | None]:
     """(training kernel, K(X, X), both kernels if in memory, method) for a solver that does not decompose."""
     method, field = settings.method, settings.field
@@ -542,10 +542,10 @@ def training_matrices(
     one = trained.dtype.itemsize * len(x) ** 2
     if whole and 2 * one <= _BOTH * limit:
         kernels = kernel.kernel(x)
-        own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.words)
-        return own, ArrayMatrix(np.asarray(kernels.nngp), prior.words), kernels
+        own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.label)
+        return own, ArrayMatrix(np.asarray(kernels.nngp), prior.label), kernels
     if whole and one <= _ONE * limit:
-        return ArrayMatrix(trained.assembled(), trained.words), prior, None
+        return ArrayMatrix(trained.assembled(), trained.label), prior, None
     return trained, prior, None
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, cast, overload
 import jax
 import numpy as np
 
-from equitangents._types import FileName, KernelName, Key, Network, Numbers, Spread, Times
+from equitangents._types import FileName, KernelName, Key, MeanStd, Network, Numbers, Times
 from equitangents.actions import as_action
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
@@ -31,7 +31,7 @@ from equitangents.ensembles.estimator import (
 from equitangents.ensembles.fields import output_positions
 from equitangents.ensembles.infinite import predictor, saving
 from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, held_out_predictions, target_evidence
-from equitangents.ensembles.infinite.predictor import Settings
+from equitangents.ensembles.infinite.predictor import TrainingSettings
 from equitangents.ensembles.infinite.training import Training, make_training
 from equitangents.ensembles.infinite.tuning import Tuning, tune
 from equitangents.ensembles.orbits import OrbitQuestions
@@ -44,7 +44,7 @@ from equitangents.kernels.random_features import RandomFeatures
 from equitangents.kernels.result import FieldFunction
 from equitangents.keywords import named_also
 from equitangents.scale.place import local
-from equitangents.solvers.method import Method, Report
+from equitangents.solvers.method import Method, SolveReport
 from equitangents.solvers.solving import as_method
 from equitangents.validation import check_choice
 
@@ -88,14 +88,14 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
     standardise: bool = False
 
     _data: tuple[Any, Any] = field(init=False)  # what it was fitted to
-    solution_: Report = field(init=False)
+    solution_: SolveReport = field(init=False)
 
     @property
     def _solved(self) -> Training:
         """The solved training of this ensemble, or of the regression behind a classifier."""
         return cast(Training, getattr(self, "ensemble_", self)._training)
 
-    def _check_parameters(self) -> Settings:
+    def _check_parameters(self) -> TrainingSettings:
         if not any(callable(getattr(self.net, name, None)) for name in ("kernel", "kernel_field")):
             expected = "a network or an object with kernel(x1, x2=None), or kernel_field(x1, x2=None) for fields"
             raise InvalidTypeError("net", self.net, expected)
@@ -104,9 +104,9 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         if not as_times(self.time)[1]:
             raise InvalidArgumentError("time", self.time, "one number (predict takes arrays of times)")
         dynamics = DYNAMICS[self.dynamics]
-        dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
+        dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # checks that need no kernel
         method, ridge = as_method(self.solver), Ridge.read(self.ridge)
-        return Settings(self.kernel, dynamics, self.learning_rate, ridge, self.memory_limit, self.store, method)
+        return TrainingSettings(self.kernel, dynamics, self.learning_rate, ridge, self.memory_limit, self.store, method)
 
     @named_also(X="x")
     def tune(
@@ -224,9 +224,9 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         solver_: the problem that gives the mean, exactly in each case: "dense N×N" (random features: "primal N×m");
             "orbit-averaged N×N" for invariant labels, "irreps of D4: 5 blocks, largest 2N" for others, if the
             augmentation is by an exact action under which the kernel is invariant (checked on a sample); or
-            "explicit N|G| (why)". For fields on P positions the same with NP; and "dense NP×NP (the network is
-            equivariant under …)" if copies add no information.
-        solution_: a `Report` on the mean's solution at the constructor's time: solver and reason, residual,
+            "explicit N|G| (why)". Of fields on P positions the same with NP; and "dense NP×NP (the network is
+            equivariant under …)" where each copy is its sample.
+        solution_: how the mean was solved at the constructor's time (a `SolveReport`): solver and reason, residual,
             condition, iterations, seconds, and for "nystrom" the estimated error.
         approximation_: for `kernels.random_features`, the difference from exact predictions on a small sample.
         covariance_solver_: the problem that gives covariances, stds and samples; solved on first use.
@@ -353,23 +353,23 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
     @overload
     def predict(
         self, x: Numbers, time: Times | None = None, *, return_std: Literal[True], return_cov: Literal[False] = False
-    ) -> Spread: ...
+    ) -> MeanStd: ...
 
     @overload
     def predict(
         self, x: Numbers, time: Times | None = None, *, return_std: Literal[False] = False, return_cov: Literal[True]
-    ) -> Spread: ...
+    ) -> MeanStd: ...
 
     @overload
     def predict(
         self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
-    ) -> np.ndarray | Spread: ...
+    ) -> np.ndarray | MeanStd: ...
 
     @named_also(X="x")
     def predict(
         self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
-    ) -> np.ndarray | Spread:
-        """Mean (M, outputs), or (M,) for 1-d y, optionally with the std (M,) or the covariance (M, M) of one output.
+    ) -> np.ndarray | MeanStd:
+        """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
 
         `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every
         result. For fields the mean is (M, *positions, outputs), the std (M, *positions), and the covariance
@@ -379,13 +379,13 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
             raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
         x, times, single = self._check_query(x, time)
         # the covariance first: what is too large is refused before anything is computed
-        spread = self._training.covariances(x, times, diagonal=return_std) if return_std or return_cov else None
+        uncertainty = self._training.covariances(x, times, diagonal=return_std) if return_std or return_cov else None
         mean = self._training.means(x, times)
         mean = mean[..., 0] if self._squeeze else mean
-        if spread is None:
+        if uncertainty is None:
             return mean[0] if single else mean
-        spread = np.sqrt(spread) if return_std else spread
-        return (mean[0], spread[0]) if single else (mean, spread)
+        uncertainty = np.sqrt(uncertainty) if return_std else uncertainty
+        return (mean[0], uncertainty[0]) if single else (mean, uncertainty)
 
     def predict_orbit_means(self, x: Numbers, time: Times | None = None) -> np.ndarray:
         """Mean (M, |G|, outputs) on each orbit {ρ_X(g) x_i} of the augmentation's group; for 1-d y (M, |G|, 1).
@@ -420,7 +420,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         self._check_fitted()
         if getattr(self.net, "equivariant_outputs", None) is not None:
             raise InvalidArgumentError(
-                "orbit statistics compare outputs that stay the same along an orbit, and those of this network turn; "
+                "orbit statistics are for invariant outputs, and this network's outputs are equivariant; "
                 "metrics.equivariance_error(ensemble.predict, action, x, output_action) measures these"
             )
         inputs = check_inputs(self, x, self.input_shape, reset=False)

@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator
 
 from equitangents._types import Network
 from equitangents._version import FORMAT, __version__
-from equitangents.archives import Archive
+from equitangents.ensembles.archives import Archive
 from equitangents.ensembles.saved_folder import check_place, damaged, read_model, write_folder
-from equitangents.ensembles.saved_objects import Described, build, restored, state_of
+from equitangents.ensembles.saved_objects import EncodedValue, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.program import VERSION, described
 from equitangents.scale.identity import action_hash, network_hash
@@ -38,9 +38,9 @@ def save(ensemble: BaseEstimator, path: Path, images: dict[str, Any] | None = No
     check_place(path)
     state = state_of(ensemble)
     try:
-        described, left_out = Described(state), False
+        described, left_out = EncodedValue(state), False
     except InvalidTypeError:  # a network that holds functions, or is not of this package
-        described, left_out = Described(state, {"net": ensemble.net}), True
+        described, left_out = EncodedValue(state, {"net": ensemble.net}), True
     about = {
         "format": FORMAT,
         "version": __version__,

@@ -6,7 +6,7 @@ the kernel is invariant under the action   mean: orbit-averaged N×N for invaria
                                            labels; covariance: all irreps
 anything else                              the explicit augmented samples, for both, with the reason
 
-For fields on P positions, and d equivariant outputs, rows of a problem are points, NP or Nd of them. Their loss
+Of fields on P positions, and of d equivariant outputs, rows of a problem are points, NP or Nd of them. Their loss
 L = (1/2N) Σ_i Σ_p |f(x_i)(p) − y_i(p)|² is a mean over samples and a sum over positions, as over outputs. A loss that
 averages over positions, too, reaches at time t the state of time t/P here.
 """
@@ -27,10 +27,10 @@ from equitangents.actions.action import GroupAction
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements, whole_action
 from equitangents.ensembles import fields
 from equitangents.ensembles.estimator import check_actions
-from equitangents.ensembles.fields import FieldKernel, FieldPoints, PointAction, Positions, TurningField
+from equitangents.ensembles.fields import EquivariantField, FieldKernel, FieldPoints, OutputPositions, PointAction
 from equitangents.ensembles.infinite import irrep_problem, predictor
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
-from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredictor, Settings, SolvedProblem
+from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredictor, SolvedProblem, TrainingSettings
 from equitangents.ensembles.orbits import orbit_batch
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import Group
@@ -66,12 +66,12 @@ class Training:
     label_action: AnyAction
     x: DataRows
     y: np.ndarray
-    positions: Positions | None
-    settings: Settings
+    positions: OutputPositions | None
+    settings: TrainingSettings
     action: AnyAction
     rows: DataRows
     labels: np.ndarray
-    way: str = "dense"
+    formulation: str = "dense"
     reason: str | None = None
 
     @property
@@ -80,30 +80,30 @@ class Training:
         return () if self.positions is None else self.positions.shape
 
     @property
-    def turning(self) -> bool:
-        """Whether outputs are equivariant: no copies are rows of others, and orbits need no special treatment."""
-        return self.positions is not None and self.positions.turning
+    def equivariant(self) -> bool:
+        """Whether outputs are equivariant: no copies are rows of others, and orbits are inputs like any."""
+        return self.positions is not None and self.positions.equivariant
 
     @property
     def size(self) -> str:
-        """The number of rows as a formula."""
-        return "N" if self.positions is None else "Nd" if self.turning else "NP"
+        """How many rows there are, as formulas call it."""
+        return "N" if self.positions is None else "Nd" if self.equivariant else "NP"
 
     @property
     def solver(self) -> str:
         """Description of the problem that gives the mean."""
         n, kernel = self.size, self.kernel
-        if self.way == "irreps":
+        if self.formulation == "irreps":
             solved = cast(IrrepProblem, self.mean_problem).transform.irreps
             return irrep_problem.name_of(self.action, solved) + n[1:]
-        if self.way == "explicit":
+        if self.formulation == "explicit":
             return f"explicit {n}|G| ({self.reason})"
-        if self.way == "equivariant":
+        if self.formulation == "equivariant":
             group = self.action.group.name
             return f"dense {n}×{n} (the network is equivariant under {group}: each copy is its sample)"
-        if self.way == "dense" and isinstance(kernel, RandomFeatures) and self.settings.method is None:
+        if self.formulation == "dense" and isinstance(kernel, RandomFeatures) and self.settings.method is None:
             return f"primal {n}×{kernel.features}"
-        return f"{'dense' if self.way == 'dense' else 'orbit-averaged'} {n}×{n}"
+        return f"{'dense' if self.formulation == 'dense' else 'orbit-averaged'} {n}×{n}"
 
     @property
     def covariance_solver(self) -> str:
@@ -112,19 +112,19 @@ class Training:
 
     @property
     def by_irreps(self) -> bool:
-        """Whether the covariance's problem is an `IrrepProblem`: an invariant kernel whose copies add information."""
-        return self.way in ("averages", "irreps")
+        """Whether the covariance's problem is an `IrrepProblem`: copies say something new to an invariant kernel."""
+        return self.formulation in ("averages", "irreps")
 
     @cached_property
     def mean_problem(self) -> KernelPredictor:
         """The problem solved for the mean."""
         settings = self.settings
-        if self.way == "explicit":
+        if self.formulation == "explicit":
             return self._explicit()
         if not self.by_irreps:
             copies = 1 if self.augmentation is None else self.action.group.order
             return predictor.dense(self.kernel, self.rows, self.labels, settings, copies=copies)
-        if self.way == "averages":
+        if self.formulation == "averages":
             return predictor.orbit_averaged(self.kernel, self.action, self.rows, self.labels, settings)
         name = irrep_problem.name_of(self.action, self.irreps)
         if settings.store is not None:
@@ -140,7 +140,7 @@ class Training:
         """The problem solved for mean and covariance; with solver="auto" by a decomposition, if it fits into memory."""
         if self.by_irreps:
             logger.info("covariances by %s", self.covariance_solver)
-            known = cast(IrrepProblem, self.mean_problem) if self.way == "irreps" else None
+            known = cast(IrrepProblem, self.mean_problem) if self.formulation == "irreps" else None
             return self._by_irreps(known, labelled_only=False)
         solved = self.mean_problem
         if (
@@ -158,12 +158,12 @@ class Training:
         solved = self.mean_problem
         if isinstance(solved, Decomposed):
             return self
-        logger.info("decomposing the training kernel: what is asked for needs its eigenvalues")
+        logger.info("decomposing the training kernel: this result needs its eigenvalues")
         held = cast(SolvedProblem, solved).kernels
         return self.with_settings(replace(self.settings, method=Eigh(), held=held))
 
-    def with_settings(self, settings: Settings) -> Training:
-        """The same kernel and data with another ridge or learning rate; decompositions are reused."""
+    def with_settings(self, settings: TrainingSettings) -> Training:
+        """The kernel and data of this one with another ridge or learning rate: what is decomposed already stays so."""
         assert settings.field == self.settings.field
         settings = replace(settings, points=self.settings.points)
         training = replace(self, settings=settings)
@@ -200,7 +200,7 @@ class Training:
     def orbit_means(self, x: ArrayLike, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, *positions, outputs)."""
         order = self._orbit_group().order
-        if self.turning or self.way == "explicit":
+        if self.equivariant or self.formulation == "explicit":
             found = self.means(orbit_batch(self.augmentation, x), times)
             return found.reshape(len(times), len(x), order, *found.shape[2:])
         rows, solved = self.rows_of(x), self.mean_problem
@@ -213,7 +213,7 @@ class Training:
     def sample_orbits(self, x: ArrayLike, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
         order = self._orbit_group().order
-        if self.turning or not self.by_irreps:
+        if self.equivariant or not self.by_irreps:
             found = self.sample(orbit_batch(self.augmentation, x), draws, time, key=key)
             return found.reshape(draws, len(x), order, *found.shape[2:])
         solved, limit = cast(IrrepProblem, self.covariance_problem), self.settings.memory_limit
@@ -226,7 +226,7 @@ class Training:
 
     def copies(self) -> np.ndarray:
         """ρ_Y(g) y_i for every augmenting element, (|G|, N, *positions, outputs)."""
-        if self.positions is not None and not self.turning:
+        if self.positions is not None and not self.equivariant:
             return fields.moved_targets(self.augmentation, self.label_action, self.y)
         elements = augmenting_elements(self.augmentation)
         if self.label_action is None:
@@ -250,9 +250,9 @@ class Training:
         return irrep_problem.solve(*data, self.irreps, solved, labelled_only=labelled_only)
 
     def _explicit(self) -> KernelPredictor:
-        """The problem of all copies, each with all its rows."""
-        n, given = len(self.x), getattr(self.augmentation, "weights", None)
-        weights = np.ones(len(augmenting_elements(self.augmentation))) if given is None else given
+        """Trained on all copies one by one, each with all its rows."""
+        n, sampled = len(self.x), getattr(self.augmentation, "weights", None)
+        weights = np.ones(len(augmenting_elements(self.augmentation))) if sampled is None else sampled
         copies, total = len(weights), len(weights) * len(self.rows)
         remedy = f"take fewer samples or fewer of the augmentation's {copies} elements (equitangents.actions.subset)"
         needed = dense_solve_bytes(total) if self.settings.decomposes(total) else 0
@@ -291,18 +291,18 @@ def make_training(
     label_action: GroupAction | None,
     x: DataRows,
     y: np.ndarray,
-    positions: Positions | None,
-    settings: Settings,
+    positions: OutputPositions | None,
+    settings: TrainingSettings,
 ) -> Training:
     """Training on y (N, outputs), or for fields (N, *positions, outputs).
 
     A subset of an action that is a subgroup becomes a restricted action.
     """
     x = x if positions is None else np.asarray(x)
-    turning = positions is not None and positions.turning
+    equivariant = positions is not None and positions.equivariant
     if getattr(net, "samples_rotations", False):
         net = cast(Any, net).sampled_for(x)  # predictions do not depend on one another
-    check_actions(augmentation, label_action, x, y[..., 0] if turning else y)
+    check_actions(augmentation, label_action, x, y[..., 0] if equivariant else y)
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
         whole: Any = augmentation.action
         subgroup = Subgroup(whole.group, augmentation.elements)  # in the order given, as copies and orbits
@@ -310,7 +310,7 @@ def make_training(
         augmentation = restrict(whole, subgroup)
     kernel, action, rows, labels = cast(KernelFunction, net), cast(AnyAction, augmentation), x, y
     if positions is not None:
-        field = cast(FieldFunction, TurningField(kernel) if turning else net)
+        field = cast(FieldFunction, EquivariantField(kernel) if equivariant else net)
         kernel, rows = cast(KernelFunction, FieldKernel(field)), FieldPoints.of(x, positions.count)
         labels = y.reshape(len(rows), -1)
         if augmentation is not None:
@@ -322,10 +322,10 @@ def make_training(
     training = Training(kernel, augmentation, label_action, x, y, positions, settings, action, rows, labels)
     if label_action is not None and positions is None:
         training = replace(training, labels=training.copies())
-    elif label_action is not None and not turning and action.exact and not isinstance(augmentation, ActionSubset):
+    elif label_action is not None and not equivariant and action.exact and not isinstance(augmentation, ActionSubset):
         training = replace(training, labels=_labels_of_points(training))
-    way, reason = _way(training)
-    return replace(training, way=way, reason=reason)
+    formulation, reason = _formulation(training)
+    return replace(training, formulation=formulation, reason=reason)
 
 
 def _labels_of_points(training: Training) -> np.ndarray:
@@ -333,13 +333,13 @@ def _labels_of_points(training: Training) -> np.ndarray:
     table, copies = training.action.table, training.copies()
     values = copies.reshape(len(copies), len(training.x), table.shape[1], -1)
     at = np.stack([values[g][:, table[g]] for g in range(len(table))])
-    apart = np.abs(at - at[training.action.group.identity]).max()
-    same = apart <= _SAME * max(float(np.abs(at).max()), 1e-300)
+    difference = np.abs(at - at[training.action.group.identity]).max()
+    same = difference <= _SAME * max(float(np.abs(at).max()), 1e-300)
     return training.labels if same else at.reshape(len(at), len(training.rows), -1)
 
 
-def _way(training: Training) -> tuple[str, str | None]:
-    """(the problem that gives the mean, the reason if it is the explicit one)."""
+def _formulation(training: Training) -> tuple[str, str | None]:
+    """Which problem gives the mean, and why the explicit one has to be solved, if it has."""
     kernel, action = training.kernel, training.augmentation
     if action is None:
         return "dense", None
@@ -351,12 +351,12 @@ def _way(training: Training) -> tuple[str, str | None]:
         return "explicit", "the network draws noise for each copy"
     if training.positions is None:
         symmetry = "invariant" if is_invariant(kernel, action, training.x) else None
-    elif training.turning:
-        net = cast(TurningField, cast(FieldKernel, kernel).net).net
-        symmetry = fields.turning_symmetry(net, action, training.label_action, training.x, training.positions.count)
+    elif training.equivariant:
+        net = cast(EquivariantField, cast(FieldKernel, kernel).net).net
+        symmetry = fields.output_symmetry(net, action, training.label_action, training.x, training.positions.count)
     else:
         symmetry = fields.kernel_symmetry(cast(FieldKernel, kernel), training.action, cast(FieldPoints, training.rows))
     if symmetry is None:
         kernels = "the kernel is not known to be invariant under the augmentation"
-        return "explicit", "outputs are not known to turn as targets of copies do" if training.turning else kernels
+        return "explicit", "outputs may not transform as targets of copies do" if training.equivariant else kernels
     return "irreps" if training.labels.ndim == 3 else "equivariant" if symmetry == "equivariant" else "averages", None

@@ -7,6 +7,7 @@ that only the same run continues from a checkpoint.
 
 from __future__ import annotations
 
+import errno
 import logging
 import shutil
 from collections.abc import Iterator
@@ -18,15 +19,16 @@ import numpy as np
 
 from equitangents._version import FORMAT
 from equitangents.ensembles.saved_folder import MODEL, read_about, write_folder
-from equitangents.ensembles.saved_objects import Described, build
+from equitangents.ensembles.saved_objects import EncodedValue, build
 from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.files import FORBIDDEN, alone, real
+from equitangents.files import alone, real
 from equitangents.validation import is_whole
 
 logger = logging.getLogger("equitangents")
 
 _KEPT = 2
 _LOCK = ".training"
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)  # of what this user may not write
 
 
 @dataclass
@@ -75,7 +77,7 @@ class CheckpointStore:
                 f"checkpoints cannot be written to {self.directory}: {error.strerror}; those that are complete there "
                 "are kept, and fit(..., resume=True) goes on from them"
             )
-            if error.errno not in FORBIDDEN or not self.directory.is_dir():
+            if error.errno not in _FORBIDDEN or not self.directory.is_dir():
                 raise self._forbidden from None
             # nobody else trains there, and only reading is left
 
@@ -111,8 +113,8 @@ class CheckpointStore:
         return None
 
     def write(self, snapshot: Snapshot) -> None:
-        """Write a checkpoint atomically; StoreError on failure."""
-        held = Described(vars(snapshot))
+        """Write a checkpoint, whole or not at all. StoreError where that fails."""
+        held = EncodedValue(vars(snapshot))
         about = {"format": FORMAT, "fingerprint": self._fingerprint, "snapshot": held.tree}
         try:
             write_folder(self.directory / str(snapshot.epoch), about, held.arrays)

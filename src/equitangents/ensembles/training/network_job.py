@@ -218,7 +218,7 @@ def make_plan(
     if on_cpu() and isinstance(recipe.net, ForeignNetwork):
         some = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
         if "conv_general_dilated" in str(jax.make_jaxpr(recipe.net.apply)(params, some)):
-            return 1, rows  # XLA's convolutions take longer on a CPU for members at once than in turn
+            return 1, rows  # XLA's convolutions take longer on a CPU for all members at once than one by one
     fit = target // max(1, working_bytes(recipe, params, x, y, rows))
     if not on_cpu():
         return max(1, min(members, fit)), rows

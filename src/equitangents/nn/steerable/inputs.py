@@ -16,7 +16,7 @@ from equitangents.groups import SymmetryGroup
 from equitangents.nn.layer import ParameterFree, Signal, Steered
 from equitangents.nn.sphere_lift import bandlimit_of
 from equitangents.steerable import Features
-from equitangents.steerable.features import MAX_DEGREE, SPACES, Irrep, group_name, trivial
+from equitangents.steerable.features import MAX_DEGREE, SPACES, SteerableIrrep, group_name, trivial
 
 
 class InputLayer(ParameterFree):
@@ -28,7 +28,7 @@ class InputLayer(ParameterFree):
     on_points: ClassVar[bool] = True
     """Whether features are on points, not of a whole input."""
     reads: ClassVar[tuple[int, str]]
-    """The number of the input's axes besides the batch and the channels, and what is wrong with other inputs."""
+    """The number of the input's axes other than the batch and the channels, and the error for other inputs."""
     group: SymmetryGroup | str
 
     def __post_init__(self) -> None:
@@ -46,7 +46,7 @@ class InputLayer(ParameterFree):
     def _check(self, signal: Signal, channels: int | None = None, remedy: str = "") -> None:
         """Raise NetworkError unless `signal` is the layer's input, with `channels` channels."""
         axes, message = self.reads
-        if not signal.given or signal.axes != axes:
+        if not signal.deterministic or signal.axes != axes:
             raise NetworkError(message)
         if channels not in (None, signal.channels):
             raise NetworkError("signal", signal.channels, channels, remedy, verb="has channels,")
@@ -80,7 +80,7 @@ class FeatureVector(InputLayer):
     def signal(self, signal: Signal) -> Signal:
         features = Features(self.features, self.group)
         self._check(signal, features.dimension, "give as many as the features have")
-        return Signal(Steered(features), signal.channels, given=True)
+        return Signal(Steered(features), signal.channels, deterministic=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         return x
@@ -116,7 +116,7 @@ class SphereSignal(InputLayer):
         self._check(signal)
         bandlimit = bandlimit_of(signal, MAX_DEGREE + 1, "give fewer coefficients, or begin with SphereLift")
         features = signals_on_directions(self.group_name, signal.channels, bandlimit)
-        return Signal(Steered(features), features.dimension, given=True)
+        return Signal(Steered(features), features.dimension, deterministic=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Features (N, C · B²), degree by degree and channel by channel."""
@@ -126,8 +126,8 @@ class SphereSignal(InputLayer):
 
 
 def signals_on_directions(group: str, copies: int, bandlimit: int) -> Features:
-    """Features of signals on the circle or sphere: copies of every degree below the bandlimit; parities for O(3)."""
-    kinds = (Irrep(group, l, (-1) ** l if group == "O(3)" else 1) for l in range(bandlimit))
+    """Features of signals on the circle or sphere: copies of every degree below the bandlimit, even or odd for O(3)."""
+    kinds = (SteerableIrrep(group, l, (-1) ** l if group == "O(3)" else 1) for l in range(bandlimit))
     return Features.of(group, tuple((copies, kind) for kind in kinds))
 
 
@@ -156,7 +156,7 @@ class PointCloud(InputLayer):
         features = Features(self.features or number, self.group)
         own = 0 if self.features is None else features.dimension
         self._check(signal, n + own, "give coordinates, then features")
-        return Signal(Steered(features, signal.positions.count), n + features.dimension, given=True)
+        return Signal(Steered(features, signal.positions.count), n + features.dimension, deterministic=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The input points, with a feature 1 if there are no channels."""
@@ -182,15 +182,15 @@ class PlaneImage(InputLayer):
         features = Features(self.features or f"{signal.channels}x{trivial(self.group_name)}", self.group)
         self._check(signal, features.dimension, "give as many as the features have")
         positions = Steered(features, signal.positions.count, grid=signal.positions.shape)
-        return Signal(positions, 2 + features.dimension, given=True)
+        return Signal(positions, 2 + features.dimension, deterministic=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Coordinates and channels of every pixel, (N, H · W, 2 + C)."""
         height, width = signal.positions.shape
         rows, columns = np.indices((height, width))
         points = np.stack([columns - (width - 1) / 2, (height - 1) / 2 - rows], axis=-1).reshape(-1, 2)
-        spread = jnp.broadcast_to(jnp.asarray(points, x.dtype), (len(x), len(points), 2))
-        return jnp.concatenate([spread, x.reshape((len(x), len(points), -1))], axis=-1)
+        shared = jnp.broadcast_to(jnp.asarray(points, x.dtype), (len(x), len(points), 2))
+        return jnp.concatenate([shared, x.reshape((len(x), len(points), -1))], axis=-1)
 
 
 def steered(signal: Signal) -> Steered:
@@ -205,19 +205,19 @@ def steered(signal: Signal) -> Steered:
 def with_features(signal: Signal, features: Features, *, gaussian: bool) -> Signal:
     """A signal on the same points with other features."""
     here = steered(signal)
-    positions = replace(here, features=features, given=here.given and not gaussian)
+    positions = replace(here, features=features, deterministic=here.deterministic and not gaussian)
     channels = positions.coordinates + features.dimension
-    return replace(signal, positions=positions, channels=channels, gaussian=gaussian, given=False)
+    return replace(signal, positions=positions, channels=channels, gaussian=gaussian, deterministic=False)
 
 
-def parted(x: jax.Array, signal: Signal) -> tuple[jax.Array, dict[Irrep, Any]]:
-    """(coordinates, {irrep: features (..., copies, d)}) of x, (..., channels)."""
+def parted(x: jax.Array, signal: Signal) -> tuple[jax.Array, dict[SteerableIrrep, Any]]:
+    """(coordinates, features (..., copies, d) by irrep) of x, (..., channels)."""
     positions = steered(signal)
     n = positions.coordinates
     return x[..., :n], positions.features.split(x[..., n:])
 
 
-def joined(points: jax.Array, features: Features, values: dict[Irrep, jax.Array]) -> jax.Array:
-    """Channels (..., channels) from coordinates and {irrep: values (..., copies, d)}."""
+def joined(points: jax.Array, features: Features, values: dict[SteerableIrrep, jax.Array]) -> jax.Array:
+    """Channels of coordinates and of values (..., copies, d) by irrep."""
     parts = [values[kind].reshape((*points.shape[:-1], -1)) for kind in features.irreps]
     return jnp.concatenate([points, *parts], axis=-1)

@@ -28,10 +28,10 @@ from equitangents.nn.layer import ByRun, Grid, Layer, ParameterFree, Signal, Ste
 from equitangents.nn.steerable.inputs import InputLayer, joined, parted, steered, with_features
 from equitangents.precision import standard_normal
 from equitangents.steerable import Features
-from equitangents.steerable.features import Irrep, trivial
+from equitangents.steerable.features import SteerableIrrep, trivial
 from equitangents.validation import check_number, check_whole
 
-Pair = tuple[Irrep, Irrep]
+Pair = tuple[SteerableIrrep, SteerableIrrep]
 """(irrep out, irrep in)."""
 
 
@@ -86,7 +86,7 @@ class _Linear(Layer):
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         into, out, kernels = self._between(signal)
         points, before = parted(x, signal)
-        values: dict[Irrep, Any] = {}
+        values: dict[SteerableIrrep, Any] = {}
         for to, of in kernels:
             fan_in = count(kernels, to) * len(self.radii) * into.copies(of)
             w = params[f"{of}->{to}"] * (self.W_std / math.sqrt(fan_in))
@@ -222,7 +222,7 @@ class PointFeatures(ByRun, ParameterFree):
         """Components at points as positions of a grid; scalars as channels."""
         positions = steered(signal)
         if positions.points is None:
-            raise NetworkError("PointFeatures ends a network on points; this one ends on a whole input as it is")
+            raise NetworkError("PointFeatures ends a network on points; this one ends on whole inputs")
         if not signal.gaussian:
             raise NetworkError("PointFeatures needs a linear layer before it, SteerableConv or SteerableDense")
         grid, size = positions.grid or positions.shape, positions.features.dimension
@@ -264,8 +264,8 @@ class SteerablePool(ByRun, ParameterFree):
         positions = steered(signal)
         if positions.points is None:
             raise NetworkError("SteerablePool reads points; these are features of a whole input")
-        whole = Steered(positions.features, given=positions.given)
-        return replace(signal, positions=whole, channels=positions.features.dimension, given=False)
+        whole = Steered(positions.features, deterministic=positions.deterministic)
+        return replace(signal, positions=whole, channels=positions.features.dimension, deterministic=False)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """Means over points, (N, channels); under a mask over the points that exist."""

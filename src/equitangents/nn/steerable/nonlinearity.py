@@ -17,7 +17,7 @@ from equitangents.nn.layer import Nonlinearity, ParameterFree, Signal
 from equitangents.nn.nonlinearities import Erf, Relu
 from equitangents.nn.steerable.inputs import joined, parted, signals_on_directions, steered, with_features
 from equitangents.steerable import Features, GaussianSum
-from equitangents.steerable.features import Irrep, trivial
+from equitangents.steerable.features import SteerableIrrep, trivial
 from equitangents.steerable.gaussian_sum import Fit, fitted
 from equitangents.steerable.harmonics import samples
 from equitangents.validation import check_number, check_whole
@@ -33,8 +33,8 @@ class SteerableNonlinearity(ParameterFree):
         """Features after the nonlinearity; NetworkError if the input does not fit."""
 
     @abc.abstractmethod
-    def moved(self, features: Features, values: dict[Irrep, Any]) -> dict[Irrep, Any]:
-        """{irrep: values (..., copies, d)} after the nonlinearity."""
+    def moved(self, features: Features, values: dict[SteerableIrrep, Any]) -> dict[SteerableIrrep, Any]:
+        """Values (..., copies, d) by irrep after the nonlinearity."""
 
     def signal(self, signal: Signal) -> Signal:
         """A field on the input's points, not Gaussian."""
@@ -79,12 +79,12 @@ class GatedNonlinearity(SteerableNonlinearity):
         gates = sum(n for n, kind in features.entries if kind != number)
         left = features.copies(number) - gates
         if left < 0:
-            wanted = "a number for each gate besides those that pass on"
+            wanted = "a number for each gate, in addition to those that pass on"
             raise NetworkError("features", features, wanted, "give the layer before more copies")
         entries = tuple((left if kind == number else n, kind) for n, kind in features.entries)
         return Features.of(features.group, tuple((n, kind) for n, kind in entries if n))
 
-    def moved(self, features: Features, values: dict[Irrep, Any]) -> dict[Irrep, Any]:
+    def moved(self, features: Features, values: dict[SteerableIrrep, Any]) -> dict[SteerableIrrep, Any]:
         number, start = trivial(features.group), 0
         left = self.after(features).copies(number)
         factors = self.gate.function(values[number][..., left:, :])
@@ -147,8 +147,8 @@ class FourierNonlinearity(SteerableNonlinearity):
         default = 4 * largest + 4 if features.space == 2 else 2 * largest + 2
         return default if self.samples is None else self.samples
 
-    def moved(self, features: Features, values: dict[Irrep, Any]) -> dict[Irrep, Any]:
-        """Coefficients after the function: transformed to values, mapped, transformed back."""
+    def moved(self, features: Features, values: dict[SteerableIrrep, Any]) -> dict[SteerableIrrep, Any]:
+        """From coefficients to values, through the function, and back."""
         grid = samples(features.space, self._resolution(features), max(kind.degree for kind in values))
         signals = [
             jnp.einsum("sa,...ca->...cs", jnp.asarray(grid.harmonics[kind.degree], v.dtype), v, precision="highest")
@@ -209,7 +209,7 @@ class NormNonlinearity(SteerableNonlinearity):
     def after(self, features: Features) -> Features:
         return features
 
-    def moved(self, features: Features, values: dict[Irrep, Any]) -> dict[Irrep, Any]:
+    def moved(self, features: Features, values: dict[SteerableIrrep, Any]) -> dict[SteerableIrrep, Any]:
         return {kind: self._moved(v) for kind, v in values.items()}
 
     def _moved(self, u: jax.Array) -> jax.Array:

@@ -24,10 +24,10 @@ from equitangents.groups import SymmetryGroup
 from equitangents.groups.wallpaper_group import TranslationGroup
 
 Motion = Callable[[Any], tuple[float, bool]]
-"""Of an element: by how many degrees it turns, and whether it reflects left and right before."""
+"""Of an element: its angle in degrees, and whether it reflects left and right first."""
 
 
-class GivenMap(GroupAction):
+class UncheckedAction(GroupAction):
     """Base of unchecked actions: subclasses define ρ(g) x and check signals."""
 
     def orbit(self, x: ArrayLike, elements: Elements = None) -> np.ndarray:
@@ -45,8 +45,8 @@ class GivenMap(GroupAction):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class MatrixAction(GivenMap):
-    """M(g) x on vectors along the last axis; with `power` 2, M(g) x M(g)ᵀ on matrices along the last two axes."""
+class MatrixAction(UncheckedAction):
+    """Vectors along the last axis multiplied by M(g); `power` 2: matrices M(g) x M(g)ᵀ along the last two."""
 
     needs_floats = True
     group: SymmetryGroup
@@ -87,8 +87,8 @@ def voigt_matrix(M: Float[np.ndarray, "d d"], doubled: bool) -> Float[np.ndarray
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class PermutedAxes(GivenMap):
-    """Moves index i along `axes` to p[i]: points and node features (axis 1), pairs (axes 1 and 2)."""
+class PermutedAxes(UncheckedAction):
+    """Positions i of the axes `axes` go to p[i]: points and node features (axis 1), pairs (axes 1 and 2)."""
 
     group: SymmetryGroup
     n: int
@@ -110,8 +110,8 @@ class PermutedAxes(GivenMap):
 
 
 @final
-class RelabelledIndices(GivenMap):
-    """Relabels arrays of point numbers, e.g. edges (N, E, 2): i becomes p[i]. Negative numbers (padding) stay."""
+class RelabelledIndices(UncheckedAction):
+    """Arrays of point numbers, e.g. edges (N, E, 2): number i becomes p[i]; negative numbers, the padding, stay."""
 
     n: int
     permutation: Callable[[Any], np.ndarray]
@@ -132,8 +132,8 @@ class RelabelledIndices(GivenMap):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FunctionMap(GivenMap):
-    """The map function(g, x), without checks of g; `check(name, x)` validates x."""
+class FunctionMap(UncheckedAction):
+    """function(g, x) on arrays that pass `check(name, x)`; elements and arrays as the group and the model have them."""
 
     group: SymmetryGroup
     function: Callable[[Any, Any], Any]
@@ -185,14 +185,14 @@ def phase_turns(group: SymmetryGroup, motion: Motion) -> FunctionMap:
     def check(name: str, x: ArrayLike) -> None:
         if x.dtype.kind != "c":
             raise InvalidTypeError(
-                name, x.dtype, remedy="a phase turns complex numbers (complex64, complex128)", verb="has dtype"
+                name, x.dtype, remedy="a phase multiplies complex numbers (complex64, complex128)", verb="has dtype"
             )
 
     def turn(g: Element, x: ArrayLike) -> ArrayLike:
         degrees, reflected = motion(g)
         return ((x.conj() if reflected else x) * np.exp(1j * np.radians(degrees))).astype(x.dtype)
 
-    return FunctionMap(group, turn, "states, turned in phase", check)
+    return FunctionMap(group, turn, "states, multiplied by a phase", check)
 
 
 def screen_matrix(degrees: float, reflected: bool) -> Float[np.ndarray, "2 2"]:
@@ -206,8 +206,8 @@ def screen_matrix(degrees: float, reflected: bool) -> Float[np.ndarray, "2 2"]:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class ImagePoints(GivenMap):
-    """Points (N, …, ≥ 2): x and y first, further entries stay. Reflections exchange the `swapped` points."""
+class ImagePoints(UncheckedAction):
+    """Points (N, …, 2 or more): x and y first, what follows stays; `swapped` points change places under reflections."""
 
     needs_floats = True
     group: SymmetryGroup
@@ -233,8 +233,8 @@ class ImagePoints(GivenMap):
 
 
 @final
-class ImageBoxes(GivenMap):
-    """Axis-aligned boxes (N, …, ≥ 4): x1, y1, x2, y2 or, if `centred`, cx, cy, w, h; further entries stay."""
+class ImageBoxes(UncheckedAction):
+    """Boxes (N, …, 4 or more) with sides along the axes: x1, y1, x2, y2 or, `centred`, cx, cy, w, h; the rest stays."""
 
     needs_floats = True
     motion: Motion
@@ -271,8 +271,8 @@ class ImageBoxes(GivenMap):
 
 
 @final
-class ClassMasks(GivenMap):
-    """Masks of class numbers per pixel, (N, H, W) or (N, H, W, 1), moved like images."""
+class ClassMasks(UncheckedAction):
+    """Class numbers of pixels, (N, H, W) or (N, H, W, 1): moved with images; resampled: the likeliest class."""
 
     images: GroupAction
 
@@ -296,7 +296,7 @@ class ClassMasks(GivenMap):
             return np.asarray(self.images(g, whole)).reshape(x.shape).astype(x.dtype)
         classes = np.unique(whole)
         masks = np.asarray(self.images(g, (whole == classes).astype(np.float64)))
-        background = 1 - masks.sum(axis=-1)  # what turns in from outside is class 0
+        background = 1 - masks.sum(axis=-1)  # pixels from outside the image are class 0
         masks[..., 0] += background if classes[0] == 0 else 0.0
         return classes[masks.argmax(axis=-1)].reshape(x.shape).astype(x.dtype)
 

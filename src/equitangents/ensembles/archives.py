@@ -1,7 +1,7 @@
-"""Archives: a record and arrays in one file; each array is read on demand.
+"""Archives: a record and arrays in one file; each array is read when it is first asked for.
 
-The file is a zip archive: `model.json`, and the arrays `0.npy`, `1.npy`, …, each with its CRC-32. An array is deflated
-if that halves a sample of it, as for images of whole numbers; otherwise it is stored. Saved models, checkpoints, stages
+The file is a zip archive: `model.json`, and the arrays `0.npy`, `1.npy`, …, each with its CRC-32, deflated where that
+halves its first 64 Ki numbers (as for images that were whole numbers), else stored. Saved models, checkpoints, stages
 of studies and chunks of predictions are such files.
 """
 
@@ -21,11 +21,11 @@ from equitangents.files import MOST
 from equitangents.foreign_files import UNREADABLE, check_unpacked, read_entry, read_json
 
 _JSON = "model.json"
-_BEGINNING, _LARGE = 2**16, 2**30  # numbers; bytes, from which an array is written as it is
+_FIRST, _LARGE = 2**16, 2**30  # numbers; bytes from which an array is stored
 
 
 def write_archive(file: Path | BinaryIO, about: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> None:
-    """Write `about`, a JSON-compatible record, and the arrays; raises the file's errors."""
+    """Write `about`, which JSON can hold, and the arrays; errors are those of the file."""
     with zipfile.ZipFile(file, "w", compresslevel=1) as archive:
         with archive.open(_JSON, "w") as entry:
             entry.write(json.dumps(about, indent=1).encode())
@@ -36,14 +36,14 @@ def write_archive(file: Path | BinaryIO, about: Mapping[str, Any], arrays: Seque
 
 
 def _is_halved(array: np.ndarray) -> bool:
-    start = np.asarray(array.flat[:_BEGINNING]).tobytes()
+    start = np.asarray(array.flat[:_FIRST]).tobytes()
     return array.nbytes < _LARGE and len(zlib.compress(start, 1)) < len(start) / 2
 
 
 class Archive(dict[str, Any]):
-    """A file written by `write_archive`; it stays open, so that all its parts come from one save.
+    """The record of a file that `write_archive` wrote; it holds the file open, so that all arrays are of one save.
 
-    Raises ValueError for any other file, before memory is allocated. `path` is named in errors.
+    Raises ValueError for any other file, before memory is allocated. `path` is shown in errors.
     """
 
     def __init__(self, file: BinaryIO, path: object = "") -> None:
@@ -63,9 +63,9 @@ class Archive(dict[str, Any]):
         weakref.finalize(self, file.close)
 
     def array(self, number: int) -> np.ndarray:
-        """One array, read once, after its checksum was verified.
+        """Array `number`, read once, with its checksum verified.
 
-        ValueError if it is damaged; IndexError if it does not exist.
+        Raises ValueError if it is damaged, IndexError if there is none.
         """
         if number not in self._read:
             name = f"{number}.npy"
