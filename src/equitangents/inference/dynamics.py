@@ -234,7 +234,7 @@ class TrainedProcess:
         return found if self.scale is None else found * self.scale[:, None]
 
     def project(self, cross: np.ndarray, prior_cross: np.ndarray | None = None) -> ProjectedProcess:
-        """Ask at M inputs: Θ(x, X) of shape (M, N), and K(x, X) if variances are wanted."""
+        """The process at M inputs, from Θ(x, X) of shape (M, N), and K(x, X) if variances are needed."""
         cross = self._scaled("cross", cross) @ self.spectrum.vectors
         if prior_cross is None:
             return ProjectedProcess(self, cross)

@@ -142,5 +142,5 @@ def _integrated(
 
 
 def _product(layout: OutputLayout, kernel: Tree, values: Tree, shape: tuple[int, ...]) -> Tree:
-    """Θ v, of outputs v; the layout's methods are those of JAX arrays too."""
+    """Θ v for outputs v; the layout's methods also work on JAX arrays."""
     return layout.outputs(layout.matrix(kernel) @ layout.rows(values), shape)

@@ -136,7 +136,7 @@ def through(
 ) -> Tree:
     """run(*arguments) in NumPy, also with traced arguments; results have these shapes and the type of `example`.
 
-    `None` among `arguments` stays.
+    `None` in `arguments` is passed on.
     """
     dtype = precision_of(example)
     if not any(precision.is_traced(v) for v in arguments):

@@ -1,7 +1,7 @@
 """Gram matrices on disk: NNGP and NTK of a network between many inputs, as Zarr arrays of tiles.
 
-A worker, in whatever process on whatever machine, takes a `GramWork` and the names of some tiles. It reads the inputs
-from the store, and refuses to write where the store, its own version or its engine are not those of the work.
+A worker, in any process on any machine, gets a `GramWork` and the indices of some tiles. It reads the inputs from the
+store, and raises an error if the store, its own version or its engine differ from those in the work.
 """
 
 from __future__ import annotations
@@ -104,12 +104,12 @@ class GramWork:
 
 
 def compute_tile(work: GramWork, tile: Tile) -> bool:
-    """Whether this worker computed the tile; False where it was there."""
+    """Whether this worker computed the tile; False if it existed."""
     return any([*each_computed(work, [tile])])
 
 
 def each_computed(work: GramWork, tiles: Iterable[Tile]) -> Iterator[bool]:
-    """Compute tiles in order; whether each was computed now, once it is there."""
+    """Compute tiles in order; yield whether each was computed now, once it is stored."""
     files, most = work.tiles, max(work.arrays[name].nbytes for name in work.record.inputs)
     read = lru_cache(maxsize=max(2, _INPUTS // most))(work.inputs)  # tiles that follow one another share a row
     with gram_errors(work.path):

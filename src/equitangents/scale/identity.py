@@ -69,7 +69,7 @@ def engine_of(kernel: object, shape: tuple[int, ...], dtype: np.dtype) -> str:
 
 
 def rows_digest(name: str, x: LazyArray, dtype: np.dtype, count: int) -> str:
-    """SHA-256 of the first `count` rows, which are checked to be finite numbers."""
+    """SHA-256 of the first `count` rows; raises unless they are finite numbers."""
     digest = hashlib.sha256(f"{dtype.str}{tuple(x.shape[1:])}".encode())
     step = max(1, _HASHED // max(1, int(np.prod(x.shape[1:])) * dtype.itemsize))
     for start in range(0, count, step):
@@ -80,7 +80,7 @@ def rows_digest(name: str, x: LazyArray, dtype: np.dtype, count: int) -> str:
 
 
 def rows_of(name: str, x: LazyArray, rows: slice, dtype: np.dtype) -> np.ndarray:
-    """LazyArray of an array, in memory or not, as they enter the kernel; errors name the array."""
+    """Rows of an array, in memory or not, converted for the kernel; errors name the array."""
     found = check_array(name, some_rows(name, x, rows), min_rank=2)
     return np.ascontiguousarray(found, dtype)
 

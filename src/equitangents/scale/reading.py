@@ -57,7 +57,7 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> LazyArray:
 
 
 def read_pair(file: FileName) -> tuple[LazyArray, LazyArray]:
-    """Arrays x and y of an .npz file or a Zarr group; InvalidArgumentError where y is not there."""
+    """Arrays x and y of an .npz file or a Zarr group; InvalidArgumentError if y is missing."""
     path = place("data", file)
     if path.name.endswith(".npy"):
         raise InvalidArgumentError(

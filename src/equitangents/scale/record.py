@@ -61,7 +61,7 @@ class Record:
 
     @property
     def inputs(self) -> dict[str, InputsRecord]:
-        """The inputs by name, "x1" and perhaps "x2"."""
+        """The inputs by name, "x1" and, if there are two sets, "x2"."""
         return {"x1": self.x1} | ({} if self.x2 is None else {"x2": self.x2})
 
     def arrays(self, path: Place) -> dict[str, Chunks]:
@@ -176,7 +176,7 @@ def _record_in(folder: Place) -> Record | None:
 
 
 def opened(name: str, x: Numbers | LazyArray) -> LazyArray:
-    """An array whose rows can be read: NumPy's, a memory map, Zarr's; of others a NumPy array."""
+    """An array whose rows can be read: NumPy's, a memory map, Zarr's; anything else is converted by NumPy."""
     check_unmasked(name, x)
     rows = x if isinstance(x, LazyArray) else np.asarray(x)
     shape = tuple(rows.shape)

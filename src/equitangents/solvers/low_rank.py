@@ -132,8 +132,8 @@ _PROBES = 1000  # training inputs at which predictors are compared
 class Nystrom(Method):
     """Nyström's approximation on pivots of a randomly pivoted Cholesky factorisation.
 
-    rank: how many training inputs span the predictor; None: all up to 200, else 4√N, at most 5,000. Pivots are drawn
-    from 20 · rank random rows. The report's `error` is estimated: see `SolveReport`.
+    rank: number of training inputs that span the predictor; None: all up to 200, else 4√N, at most 5,000. Pivots are
+    drawn from 20 · rank random rows. The report's `error` is estimated: see `SolveReport`.
     """
 
     rank: int | None = None

@@ -67,9 +67,9 @@ def conjugate_gradients(
     """Solve A X = Y to |Y − AX| ≤ tolerance · |Y| in each column, in at most `steps` steps.
 
     precondition: R ↦ P⁻¹ R with P symmetric and positive definite.
-    Columns also end at |Y − AX| ≤ rounding · |X|, where rounding leaves no more to gain; all do after `patience` steps
-    without a smaller residual, and at once where it has grown `DIVERGED` times, or where pᵀAp ≤ 0 shows that A is not
-    positive definite (`negative` ≤ 0 then).
+    A column also stops at |Y − AX| ≤ rounding · |X|, the limit of rounding. All stop after `patience` steps
+    without a smaller residual, and at once if it has grown `DIVERGED` times, or if pᵀAp ≤ 0 shows that A is not
+    positive definite (then `negative` ≤ 0).
     """
     norms = np.linalg.norm(targets, axis=0)
     divisor = np.where(norms > 0, norms, 1.0)
@@ -121,7 +121,7 @@ def conjugate_gradients(
 
 
 def _going(r: np.ndarray, x: np.ndarray, norms: np.ndarray, tolerance: float, rounding: float) -> np.ndarray:
-    """Which columns are not solved yet."""
+    """Mask of the columns that are not solved yet."""
     return np.linalg.norm(r, axis=0) > np.maximum(tolerance * norms, rounding * np.linalg.norm(x, axis=0))
 
 

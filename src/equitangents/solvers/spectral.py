@@ -100,7 +100,7 @@ class FeatureMatrix(SymmetricMatrix):
         return np.concatenate(parts)
 
     def cross(self, x: Any) -> np.ndarray:
-        """The kernel of the inputs with others x, rows times the scale: F φ(x)ᵀ (N, M), in float64."""
+        """The kernel between the inputs and others x, rows times the scale: F φ(x)ᵀ (N, M), in float64."""
         return self.forward(np.asarray(self.kernel.transform(x, self.field), np.float64).T)
 
     def squares(self) -> np.ndarray:

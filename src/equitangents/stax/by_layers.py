@@ -199,7 +199,7 @@ def _from_positions(values: ArrayLike, grid: Shape) -> ArrayLike:
 
 @partial(jax.jit, static_argnums=0)
 def _run(ops: tuple[Tree, ...], fields: list[InputPair | FieldKernels], graphs: tuple[Tree, ...], alike: Tree) -> Tree:
-    """The `FieldKernels` of each field that comes out; `alike`: whether both sets of inputs are one."""
+    """The `FieldKernels` of each output field; `alike`: whether both sets of inputs are the same."""
     states = tuple(state_of_kernels(f) if isinstance(f, FieldKernels) else state_of_inputs(*f) for f in fields)
     n1, n2 = states[0].pairs[-1].e.shape[2:]
     same = jnp.eye(n1, n2, dtype=bool) & alike & (n1 == n2)

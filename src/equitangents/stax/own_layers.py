@@ -140,7 +140,7 @@ class Wave(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """A mean of the activation kernels of sine and cosine."""
+        """A weighted mean of the activation kernels of sine and cosine."""
         return duals.WaveDual(float(self.phase))
 
     def function(self, x: jax.Array) -> jax.Array:

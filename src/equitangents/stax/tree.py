@@ -1,8 +1,8 @@
 """The tree of layers behind a triple, whose parameters have one entry per layer, as in neural-tangents.
 
-A `Leaf` is one function of `stax`, which may be several layers of `nn` in a row, at most one of them with parameters:
-its entry is that layer's, or () without any. A `LayerGroup` has one entry for each child. `layers` are the layers of
-`nn` that run the finite network, and that kernels are lowered from.
+A `Leaf` is one function of `stax`. It may be a sequence of several layers of `nn`, at most one of them with parameters,
+which are the leaf's entry, or (). A `LayerGroup` has one entry for each child. `layers` are the layers of `nn`, which define
+the finite network and its kernels.
 
 Graphs, `pattern=`, are edges from tails to heads, among all positions or along some axes: pattern[n, tail, head] is the
 weight with which the head receives from the tail, the transpose of the adjacency matrix of `Graphs`. For edges along
@@ -81,7 +81,7 @@ class Pattern:
 
 
 def _of_edges(pattern: ArrayLike, sizes: list[int]) -> jax.Array:
-    """Numbers of edges (N, tails, heads) from lists of them, (N, edges, dimensions, 2); negative ones are none."""
+    """Weights (N, tails, heads) that count listed edges (N, edges, dimensions, 2); negative numbers are ignored."""
     shape, expected = pattern.shape, ["N", "edges", len(sizes), 2]
     if pattern.ndim == 3 and len(sizes) == 1:
         pattern = pattern[:, :, None]
@@ -230,6 +230,6 @@ def _empty(layer: Layer) -> tuple[Any, ...]:
 
 
 def _fit(own: Axes, read: Axes) -> bool:
-    """Whether axes may be the same: those counted from the end are known with the rank alone."""
+    """Whether two axes may be equal; axes counted from the end are known only with the rank."""
     pairs = zip(own, read, strict=True)
     return all(b is None or a is None or a == b or (a < 0) != (b < 0) for a, b in pairs)

@@ -218,7 +218,7 @@ class ApplyFn(OfTree):
 def _begun(
     node: Node, inputs: Tree, dtype: DType, key: jax.Array | None, mask_constant: float | None, pattern: Tree
 ) -> tuple[Tree, Signals, Tree]:
-    """(arrays, their signal, their structures) of inputs: of one, or of several branches."""
+    """(arrays, their signal, their structure) of one input, or of several as branches."""
     if isinstance(inputs, _SEVERAL):
         nodes, several, _ = sides(node, inputs)
         keys = [None] * len(several) if key is None else list(jax.random.split(key, len(several)))
@@ -269,12 +269,12 @@ def _nodes(names: str, layers: Sequence[StaxLayer]) -> tuple[Node, ...]:
 
 
 def serial(*layers: StaxLayer) -> StaxLayer:
-    """`nn.Sequential`: layers one after another; their parameters are a tuple with one entry each."""
+    """`nn.Sequential`: layers one after another; parameters are a tuple with one entry per layer."""
     return of_node(LayerGroup("serial", _nodes("layers", layers)))
 
 
 def parallel(*layers: StaxLayer) -> StaxLayer:
-    """`nn.Parallel`: one layer for each of the signals that `FanOut` made, or for each of several inputs."""
+    """`nn.Parallel`: one layer for each signal of `FanOut`, or for each of several inputs."""
     return of_node(LayerGroup("parallel", _nodes("layers", layers), parallel=True))
 
 

@@ -43,7 +43,7 @@ class AngularKernel:
 def angular_kernels(
     out: SteerableIrrep, into: SteerableIrrep, max_frequency: int | None = None
 ) -> tuple[AngularKernel, ...]:
-    """All angular kernels between two irreps up to a frequency, in order of frequency: orthogonal, and complete.
+    """All angular kernels between two irreps up to a frequency, ordered by frequency: an orthogonal basis.
 
     >>> from equitangents.steerable import irrep
     >>> [k.frequency for k in angular_kernels(irrep("1", "SO(3)"), irrep("2", "SO(3)"))]
@@ -84,7 +84,7 @@ def _invariants(out: SteerableIrrep, into: SteerableIrrep, J: int) -> list[np.nd
 
 
 def _in_plane(out: SteerableIrrep, into: SteerableIrrep, turn: SteerableIrrep) -> np.ndarray:
-    """The projector on invariant vectors: the mean of ρ' ⊗ ρ ⊗ ρ_J over as many elements as its frequencies need."""
+    """The projector on invariant vectors: the mean of ρ' ⊗ ρ ⊗ ρ_J over enough elements for its frequencies."""
     count = out.degree + into.degree + turn.degree + 1
     turns = plane_turns(1, 360.0 * np.arange(count) / count)
     elements = turns if out.group == "SO(2)" else [*turns, *(turns @ np.diag([1.0, -1.0]))]

@@ -55,7 +55,7 @@ class SteerableIrrep(CompactIrrep):
 
 
 def irrep(text: str, group: str) -> SteerableIrrep:
-    """The irrep that a text names, such as "2", "0o" (O(2)) or "1o" (O(3)).
+    """The irrep with this name, such as "2", "0o" (O(2)) or "1o" (O(3)).
 
     >>> irrep("1o", "O(3)").dimension
     3
@@ -70,7 +70,7 @@ def irrep(text: str, group: str) -> SteerableIrrep:
 
 
 def trivial(group: str) -> SteerableIrrep:
-    """The irrep of numbers that do not change."""
+    """The trivial irrep, that of scalars."""
     return SteerableIrrep(group, 0)
 
 
@@ -136,7 +136,7 @@ class Features:
 
     @classmethod
     def of(cls, group: str, entries: tuple[tuple[int, SteerableIrrep], ...]) -> Features:
-        """Features of given copies and irreps."""
+        """Features with these copies and irreps."""
         return cls("+".join(f"{n}x{kind}" for n, kind in entries), group)
 
     @property
@@ -160,11 +160,11 @@ class Features:
         return SPACES[self.group]
 
     def copies(self, kind: SteerableIrrep) -> int:
-        """How many copies of an irrep there are, 0 if none."""
+        """Number of copies of an irrep, 0 if absent."""
         return dict((k, n) for n, k in self.entries).get(kind, 0)
 
     def parts(self) -> Iterator[tuple[SteerableIrrep, int, slice]]:
-        """(irrep, copies, its channels) one after another."""
+        """Yield (irrep, copies, slice of its channels)."""
         start = 0
         for n, kind in self.entries:
             stop = start + n * kind.dimension
@@ -172,7 +172,7 @@ class Features:
             start = stop
 
     def split(self, values: ArrayLike) -> dict[SteerableIrrep, Any]:
-        """Channels (..., dimension) by irrep: (..., copies, d)."""
+        """Channels (..., dimension) split by irrep: {irrep: (..., copies, d)}."""
         return {kind: values[..., at].reshape((*values.shape[:-1], n, -1)) for kind, n, at in self.parts()}
 
     def matrix(self, g: Float[np.ndarray, "*batch n n"]) -> Float[np.ndarray, "*batch d d"]:
