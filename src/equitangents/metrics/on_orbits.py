@@ -42,7 +42,7 @@ def std_and_mean(
 
 
 def relative_std(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.ndarray, "*draws n"]:
-    """‖std_g z‖ / ‖mean_g z‖; 0/0 counts as 0, a spread about a mean of exactly 0 as inf."""
+    """‖std_g z‖ / ‖mean_g z‖; 0/0 counts as 0, a nonzero std about a mean of exactly 0 as inf."""
     std, mean = std_and_mean(z)
     return ratio(_norm(std), _norm(mean))
 

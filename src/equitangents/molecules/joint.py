@@ -29,7 +29,7 @@ _PAIRS = 16  # pairs of atoms are filled up to multiples of it, since each numbe
 
 
 class TargetLayout(NamedTuple):
-    """Where energies and forces stand: the energies of all molecules first, then 3 numbers for each atom."""
+    """Positions of energies and forces in one vector: the energies of all molecules first, then 3 numbers per atom."""
 
     molecules: int
     offsets: np.ndarray
@@ -37,7 +37,7 @@ class TargetLayout(NamedTuple):
 
     @classmethod
     def of(cls, molecules: Molecules) -> TargetLayout:
-        """Where energies and forces of these molecules stand in one vector."""
+        """The layout for these molecules."""
         sizes = molecules.sizes
         return cls(len(molecules), len(molecules) + 3 * np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
 

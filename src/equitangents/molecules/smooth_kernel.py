@@ -52,7 +52,7 @@ _ROUNDING = 16 * np.finfo(np.float64).eps  # of the kernel: differences below it
 
 
 class RotationNodes(NamedTuple):
-    """Rotations with weights, as matrices D(Q) on all coefficients."""
+    """Rotations and weights; rotations as matrices D(Q) on all coefficients."""
 
     matrices: Float[np.ndarray, "nodes coefficients coefficients"]
     weights: Float[np.ndarray, " nodes"]

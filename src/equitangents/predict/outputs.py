@@ -34,7 +34,7 @@ def gaussian(moments: tuple[Tree, ...]) -> Tree:
 
 @dataclass(frozen=True)
 class OutputLayout:
-    """Outputs y, (N, …); Θ has two of each axis that is not `traced`, (N, N, …)."""
+    """Layout of outputs y, (N, …), and of Θ, which has two of each axis that is not `traced`, (N, N, …)."""
 
     shape: tuple[int, ...]
     traced: tuple[int, ...]

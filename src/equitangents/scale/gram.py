@@ -44,7 +44,7 @@ Read = Callable[[str, int], np.ndarray]
 
 @dataclass(frozen=True)
 class GramWork:
-    """One Gram matrix to be computed into the store in `path`; it is sent to workers."""
+    """One Gram matrix to be computed into the store at `path`; it is sent to workers."""
 
     path: Place
     kernel: KernelFunction

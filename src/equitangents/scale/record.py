@@ -37,7 +37,7 @@ Data = dict[str, LazyArray]  # the inputs x1 and perhaps x2 by name
 
 @dataclass(frozen=True)
 class InputsRecord:
-    """Some inputs of one `shape`: how many there are, and their hash."""
+    """A set of inputs of one `shape`: their number and hash."""
 
     shape: tuple[int, ...]
     count: int

@@ -1,8 +1,8 @@
 """The tree of layers behind a triple, whose parameters have one entry per layer, as in neural-tangents.
 
 A `Leaf` is one function of `stax`. It may be a sequence of several layers of `nn`, at most one of them with parameters,
-which are the leaf's entry, or (). A `LayerGroup` has one entry for each child. `layers` are the layers of `nn`, which define
-the finite network and its kernels.
+which are the leaf's entry, or (). A `LayerGroup` has one entry for each child. `layers` are the layers of `nn` that
+define the finite network and its kernels.
 
 Graphs, `pattern=`, are edges from tails to heads, among all positions or along some axes: pattern[n, tail, head] is the
 weight with which the head receives from the tail, the transpose of the adjacency matrix of `Graphs`. For edges along
@@ -154,7 +154,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class LayerGroup:
-    """Layers in sequence (`serial`, `repeat`), or, if `parallel`, branches of one input (`parallel`)."""
+    """Layers in sequence (`serial`, `repeat`), or with `parallel` the branches of one input."""
 
     name: str
     children: tuple[Node, ...]
@@ -179,19 +179,19 @@ class LayerGroup:
         return next((leaf.axes_before for leaf in self.leaves if leaf.axes_before is not None), None)
 
     def axes_after(self, before: Axes | None) -> Axes | None:
-        """The axes of the output; of parallel layers those of the first."""
+        """The axes of the output; for parallel layers those of the first."""
         for child in self.children[: 1 if self.parallel else None]:
             before = child.axes_after(before)
         return before
 
     def readers(self, count: int) -> tuple[Node, ...]:
-        """What reads each of several inputs: a layer each, or the first layer says."""
+        """The node that reads each of several inputs: one layer each, or the readers of the first layer."""
         if self.parallel or not self.children:
             return self.children or (self,) * count
         return self.children[0].readers(count)
 
     def layers(self, *, graphs: bool = True) -> tuple[Layer, ...]:
-        """The corresponding layers of `nn`; for parallel layers a `Parallel`."""
+        """The corresponding layers of `nn`; for parallel layers one `Parallel`."""
         inner = [child.layers(graphs=graphs) for child in self.children]
         return (nn.Parallel(*(part or (nn.Identity(),) for part in inner)),) if self.parallel else sum(inner, ())
 
