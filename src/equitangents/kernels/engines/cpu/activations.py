@@ -125,7 +125,7 @@ def computed_in_double(plan: OffsetPlan, channels: int) -> bool:
 
 @lru_cache(maxsize=256)
 def changes_units(plan: OffsetPlan) -> bool:
-    """Whether fields change their unit (see `kernels.scales`): a function grows, or norms of inputs may differ much."""
+    """Whether fields change their scaling (see `kernels.scales`): a function grows, or norms may differ much."""
     steps = plan.steps
     if plan.any_norms and unit_bias(steps) is None:
         return True

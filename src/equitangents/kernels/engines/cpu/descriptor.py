@@ -217,7 +217,7 @@ class _PlanWriter(Numbers):
         return True, self.units_behind.pop(0)
 
     def stage(self, stage: Stage, before: tuple[Stage, ...]) -> None:
-        """How many operations, offsets, the pool before, with the offsets that its variances need, and levels."""
+        """Write a stage: counts, the pool before it with the offsets that its variances need, and levels."""
         self.code += [len(stage.steps)]
         self.offsets(stage.offsets, stage.levels[0])
         if stage.pool is not None:
