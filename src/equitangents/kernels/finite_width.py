@@ -1,19 +1,20 @@
 """Means and standard deviations of the kernels of dense networks of finite width, to first order in 1/width.
 
-A network as alternating linear blocks z_i = n^{-1/2} Σ_j W_ij φ_j + bias, from n channels, and nonlinearities. The
-recursion of first-order statistics, layer by layer (theory: Roberts, Yaida & Hanin 2022, chapters 4 and 8).
+A network is a sequence of linear blocks z_i = n^{-1/2} Σ_j W_ij φ_j + bias, from n channels, and nonlinearities. Its
+statistics follow a recursion over layers (theory: Roberts, Yaida & Hanin 2022, chapters 4 and 8).
 
 Pairs I = (a, b) are of inputs a, b ∈ {0, 1}, numbered 2a + b. With Ĝ the covariance of preactivations given all layers
-before, Θ̂_ij the tangent kernel between channels i and j, to first order in 1/width, which all of the following contain:
+before, Θ̂_ij the tangent kernel between channels i and j, to first order in 1/width, which all of the following
+contain:
 
     V_IJ = Cov(Ĝ_I, Ĝ_J)                    K₁ = E Ĝ - K,  Θ₁ = E Θ̂_ii - Θ
     D_IJ = E[z_i(a) z_i(b) ΔΘ̂_jj(J)]         F_IJ = E[z_i(a) z_j(b) ΔΘ̂_ij(a', b')]     for I = (a, a'), J = (b, b')
     A_IJ = E[ΔΘ̂_ii(I) ΔΘ̂_jj(J)]              B_IJ = E[ΔΘ̂_ij(a, b) ΔΘ̂_ij(a', b')]       for I = (a, a'), J = (b, b')
 
-for channels i ≠ j. A linear block acts on both pairs alike; between, sums over channels add 1/n times the covariances
-of one channel's products, and changes of the covariance go through the derivatives of F and G: with
-F(k, q1, q2) = E[φ(u)φ(v)] and G = E[φ'(u)φ'(v)] of Gaussian (u, v), k = E[uv], q1 = E[u²], q2 = E[v²], Price's theorem
-has F_k = G. Means of four values are quadratures over (u, v), exact for kinks, to rounding for smooth functions.
+for channels i ≠ j. A linear block acts on both pairs alike. A nonlinearity adds 1/n times the covariances of one
+channel's products, and changes of the covariance enter by derivatives of F and G: for Gaussian (u, v) with k = E[uv],
+q1 = E[u²], q2 = E[v²], F(k, q1, q2) = E[φ(u)φ(v)] and G = E[φ'(u)φ'(v)], and Price's theorem gives F_k = G. Means of
+four values are quadratures over (u, v), exact for kinks, to rounding for smooth functions.
 """
 
 from __future__ import annotations
@@ -338,8 +339,9 @@ class _Law:
 
 
 def _entry_by_entry(run: Callable[..., Sequence[jax.Array]], *arrays: np.ndarray) -> list[np.ndarray]:
-    """Results of a compiled function of entries, in float64. Padded to a power of 8 or, above 4,096, of 2, since a
-    program for a new size takes longer to compile than it runs."""
+    """Results of an elementwise compiled function, in float64. Inputs are padded to a power of 8 (above 4,096: of 2),
+    since compiling for a new size takes longer than running.
+    """
     size = arrays[0].size
     bits = (size - 1).bit_length()
     pad = (0, (1 << (bits if bits > 12 else -(-bits // 3) * 3)) - size)

@@ -218,8 +218,9 @@ def _of_pairs(
     first: np.ndarray,
     second: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK), (P,), of pairs by their inputs' numbers, in double precision: those of single precision by the same
-    engine, where it keeps their angle so."""
+    """(NNGP, NTK), (P,), of pairs of input indices, in double precision: by the same engine for single-precision
+    inputs, if it then resolves their angle.
+    """
     a, b = x1[first].astype(np.float64), (x1 if x2 is None else x2)[second].astype(np.float64)
     nngp, ntk = np.full(len(a), np.nan), np.full(len(a), np.nan)
     left = np.ones(len(a), bool)
