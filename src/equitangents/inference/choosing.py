@@ -49,7 +49,7 @@ def errors_without(
 ) -> Inexact[np.ndarray, "m b outputs"]:
     """y − prediction at the rows I, for each of m trainings without them and with its own shift δ.
 
-    targets: √ω y in the basis of `vectors`. weights, kept: ω of the rows, and what of it stays in the training.
+    targets: √ω y in the basis of `vectors`. weights, kept: ω of the rows, and the part of it that stays in training.
     """
     b = rows.shape[1]
     step = max(1, _ENTRIES // (len(eigenvalues) * b))

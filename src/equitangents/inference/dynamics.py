@@ -250,7 +250,7 @@ class TrainedProcess:
 
 @dataclass(frozen=True)
 class ProjectedProcess:
-    """The trained process at M inputs; each method takes the time, in units of the process's dynamics."""
+    """The trained process at M inputs; each method takes a time, in units of the process's dynamics."""
 
     process: TrainedProcess
     cross: np.ndarray  # Θ(x, X) U

@@ -121,9 +121,9 @@ def _normalised(mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def fitted_temperature(
     outputs: Float[np.ndarray, "n *positions k"], targets: Float[np.ndarray, "n *positions k"]
 ) -> float:
-    """The temperature with the smallest log loss of left-out outputs against one-hot targets; inf if they tell nothing.
+    """The temperature with the smallest log loss of left-out outputs against one-hot targets; inf if uninformative.
 
-    Of fields every position counts, and N is the number of samples, since positions of one sample are not independent.
+    For fields every position counts, and N is the number of samples, since positions of one sample are not independent.
 
     >>> import numpy as np
     >>> outputs = np.log([[0.7, 0.3]] * 10)

@@ -1,10 +1,10 @@
 """One eigendecomposition of the training kernel, Θ = U Λ Uᵀ, for every time; whether Θ + δ is positive definite.
 
 With a ridge r the eigenvalues become λ_i + δ, δ = r · ridge_unit (ridge_unit: the mean diagonal, tr Θ/N). A ridge for
-each sample, as noise that differs between them has, adds unit · diag(r_1 … r_N): with r the smallest of them,
-unit · diag(r_i − r) is part of the matrix that is solved and r the ridge of it, so that every way to solve takes both.
-Rounding in Θ blurs eigenvalues by about `resolution` · λ_max; what lies below is not known to be positive. A Θ that
-is itself a sum of larger numbers, such as the block of an irrep, is blurred as they are: by `resolution` · `scale`.
+each sample, for noise that differs between them, adds unit · diag(r_1 … r_N): with r the smallest of them,
+unit · diag(r_i − r) is part of the matrix and r its ridge, so that every solver handles both cases.
+Rounding in Θ perturbs eigenvalues by about `resolution` · λ_max; smaller ones are not known to be positive. A Θ that
+is itself a sum of larger numbers, such as the block of an irrep, is perturbed by `resolution` · `scale`.
 """
 
 from __future__ import annotations

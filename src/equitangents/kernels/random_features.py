@@ -169,15 +169,19 @@ class RandomFeatures:
 def random_features(net: KernelFunction, features: int = 8192, seed: int = 0) -> RandomFeatures:
     """Features φ(x), (N, features), with φ(x)·φ(x') → Θ(x, x') and error ~ 1/√features: linear in N.
 
-    ```python cheap = et.kernels.random_features(net, features=4096) model = et.InfiniteEnsemble(cheap,
-    ridge=1e-3).fit(x, y)      # no N × N matrix model.approximation_                                          # how far
-    predictions are from the exact ones ``` net: a network without masks, graphs, rotations or steerable features, or
-    `orbit_average` of one. The features are those of random networks whose weights are signs and cosine transforms: for
-    the NNGP the outputs of `features` channels, for the NTK sketches of the Jacobian of a network with as many channels
-    (with positions a thirty-second, at least 128). Kernels from them are positive semi-definite, and consistent: the
-    bias of their mean is about one over the channels. seed: an integer; results are equal in every process. Raises
-    InvalidTypeError if `net` is no network, InvalidArgumentError for less than one feature. Source: arXiv 2106.07880
-    for features of the NTK by its recursion.
+    ```python
+    cheap = et.kernels.random_features(net, features=4096)
+    model = et.InfiniteEnsemble(cheap, ridge=1e-3).fit(x, y)      # no N × N matrix
+    model.approximation_                                          # how far predictions are from the exact ones
+    ```
+    net: a network without masks, graphs, rotations or steerable features, or `orbit_average` of one. The features are
+    those of random networks whose weights are signs and cosine transforms: for the NNGP the outputs of `features`
+    channels, for the NTK sketches of the Jacobian of a network of as many (with positions a thirty-second, at least
+    128). Kernels from them are positive semi-definite, and consistent: the bias of their mean is about one over the
+    channels.
+    seed: an integer; results are equal in every process.
+    Raises InvalidTypeError if `net` is no network, InvalidArgumentError for less than one feature.
+    Source: arXiv 2106.07880 for features of the NTK by its recursion.
 
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(8), et.nn.Relu(), et.nn.Dense(1))

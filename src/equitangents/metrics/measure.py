@@ -30,7 +30,7 @@ from equitangents.validation import check_array, copied
 
 @dataclass(frozen=True)
 class BootstrapSettings:
-    """How intervals are found: coverage, number of resamples, and the seed that makes them reproducible."""
+    """Settings of intervals: coverage, number of resamples, and the seed that makes them reproducible."""
 
     confidence: float = 0.95
     resamples: int = 1000

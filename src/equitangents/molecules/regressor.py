@@ -104,7 +104,7 @@ class MolecularRegressor:
         Flow(self.learning_rate, samples=1)
 
     def _check_prediction(self, molecules: Molecules, time: Times | None) -> float:
-        """The time at which a fitted model is asked about these molecules."""
+        """The time of a prediction for these molecules, checked."""
         if not hasattr(self, "smooth_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
         check_molecules("molecules", molecules)

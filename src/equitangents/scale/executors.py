@@ -35,7 +35,7 @@ Item = TypeVar("Item")
 
 @runtime_checkable
 class TaskExecutor(Protocol):
-    """What hands tasks to workers: an executor of `concurrent.futures`."""
+    """An object that hands tasks to workers, such as an executor of `concurrent.futures`."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """A future of fn(*args, **kwargs), which has `result`, `cancel` and `add_done_callback`."""
@@ -60,8 +60,8 @@ def distribute(
 ) -> None:
     """`run(tile)` for all tiles by processes on this machine, or by an executor; calls `report(result)` here.
 
-    Processes that die are replaced. StoreError where they die three times before there is one more tile, and where
-    workers of an executor do.
+    Processes that die are replaced. StoreError if they die three times without finishing a tile, or if an executor's
+    workers die.
     """
     waiting, breaks = dict.fromkeys(tiles), 0
     while waiting:

@@ -133,11 +133,14 @@ def gram_errors(path: Place) -> AbstractContextManager[None]:
 class GramStore:
     """NNGP and NTK between x1 (N1, …) and x2 (N2, …; None: x1 with itself), tile by tile in the folder `path`.
 
-    ```python store = et.scale.GramStore("gram.zarr", net, x) store.compute(executor=4)           # killed? the same
-    line goes on theta = store.ntk[:1000, :1000]     # a Zarr array; store.nngp is the other one ``` The folder is a
-    Zarr group (format 3) with the arrays `ntk` and `nngp`, (N1, N2), and the inputs. Any Zarr library can read it;
-    entries that are not computed yet are NaN. For a symmetric matrix the upper half is computed, and stored in both
-    halves. Every tile has a checksum, and exists only when complete.
+    ```python
+    store = et.scale.GramStore("gram.zarr", net, x)
+    store.compute(executor=4)           # killed? the same line goes on
+    theta = store.ntk[:1000, :1000]     # a Zarr array; store.nngp is the other one
+    ```
+    The folder is a Zarr group (format 3) with the arrays `ntk` and `nngp`, (N1, N2), and the inputs. Any Zarr library
+    can read it; entries that are not computed yet are NaN. For a symmetric matrix the upper half is computed, and
+    stored in both halves. Every tile has a checksum, and exists only when complete.
 
     The store records network, data, engine, precision and version, and raises an error for others. Opened with more
     rows that begin with its own, it grows, and computes only the new entries.

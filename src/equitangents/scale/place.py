@@ -237,7 +237,7 @@ def _requests(path: ObjectPath) -> Iterator[None]:
 
 
 def _message(error: Exception) -> str:
-    """What a store says, else the first line of an error, without the address of a request and its signature."""
+    """An object store's message, or the first line of an error, without the request's address and signature."""
     text = str(error).strip()
     message = re.search("<Message>(.*?)</Message>", text, re.DOTALL)
     line = message[1] if message else next(iter(text.splitlines()), type(error).__name__)

@@ -1,6 +1,6 @@
 """Interface of solvers: task, method, and solution α = φ_t(Θ + δ) Y, with φ_t the response of training.
 
-At t = ∞ that is (Θ + δ)⁻¹ Y. δ = ridge · unit, unit the mean diagonal of Θ unless another one is given.
+At t = ∞ that is (Θ + δ)⁻¹ Y. δ = ridge · unit; unit is the mean diagonal of Θ unless specified.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ _RECORD = "factor.json"
 class OutOfCore(Method):
     """A tiled Cholesky factor on disk, for matrices that do not fit in memory; kept for reuse, and resumable.
 
-    path: the folder under which factors are kept, each in a folder named by what it is of; None: beside the
-    `GramStore` that is solved. tile: side of a tile; None: by the memory there is.
+    path: the folder for factors, each in a subfolder named by its matrix's hash; None: next to the `GramStore` that is
+    solved. tile: side of a tile; None: chosen by the available memory.
     """
 
     path: FileName | None = None

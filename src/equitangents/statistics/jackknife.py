@@ -97,12 +97,11 @@ def jackknife(whole: float, left_out: Float[np.ndarray, " members"], level: floa
 
 
 def _safe(found: Estimate, deviations: np.ndarray, unit: float) -> Estimate:
-    """The interval widened by that of the length ‖E d‖ and by the standard deviation of v at E d = 0, in units of
-    `unit`.
+    """The interval widened by that of the length ‖E d‖ and by the standard deviation of v at E d = 0, with unit `unit`.
 
     Near 0 a squared mean v is skewed, and the jackknife's error vanishes with it. √(v + √(tr Σ²)/M) ± t √(λ/M), with
-    the variance λ = tr Σ²/tr Σ along E d, is Student's interval where members differ in one direction; where members
-    are skewed along it, its steps are as much longer as those of the interval of their mean.
+    the variance λ = tr Σ²/tr Σ along E d, is Student's interval if members differ in one direction; if members
+    are skewed along it, its half widths are scaled as those of the interval of their mean.
     """
     if not found.has_interval:
         return found

@@ -95,8 +95,9 @@ class RawInputs(NamedTuple):
 
 
 def raw_inputs(x: Input, node: Node, mask_constant: float | None, pattern: Tree) -> RawInputs:
-    """Inputs of a network with the batch first and channels last; entries that are `mask_constant` are zeros, and
-    positions all of whose entries are so are missing."""
+    """Inputs of a network, batch first, channels last: entries equal to `mask_constant` become zeros, and positions
+    with only these are missing.
+    """
     if isinstance(x, (Masked, Graphs)):
         return RawInputs(x.x, x.mask, x.adjacency, x)
     if not hasattr(x, "shape"):

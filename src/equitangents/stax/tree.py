@@ -104,7 +104,7 @@ def _of_edges(pattern: ArrayLike, sizes: list[int]) -> jax.Array:
 class Leaf:
     """One layer. `axes_before` and `axes_written` are the axes of input and output; None: those of its neighbours.
 
-    `pattern`: how it reads graphs, of an `Aggregate`.
+    `pattern`: how an `Aggregate` reads graphs.
     """
 
     name: str

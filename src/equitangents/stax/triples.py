@@ -196,7 +196,7 @@ class ApplyFn(OfTree):
     ) -> Tree:
         """The finite network's outputs, in the precision of the parameters; several in the inputs' container.
 
-        `rng` (or `keys`) is for dropout, `pattern` are graphs.
+        `rng` (or `keys`) is for dropout, `pattern` holds graphs.
         """
         rng = keywords.pop("keys", None) if rng is None else rng
         refuse_keywords("apply_fn", keywords)

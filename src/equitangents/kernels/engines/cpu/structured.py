@@ -181,7 +181,7 @@ class _Writer(Numbers):
     ) -> None:
         """Write a step from the field or mask `source` (None: in place) to `to`, of `after` positions (None: as many).
 
-        `sides`: numbers that it needs of each input alone, where the kind of step does not say it.
+        `sides`: number of values needed of each input separately, unless the kind of step determines it.
         """
         source = to if source is None else source
         before = source.positions

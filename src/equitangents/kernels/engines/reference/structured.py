@@ -294,8 +294,8 @@ def _by_root(square: float, k: Any, t: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Context:
-    """Context of operations: tables, graphs (P, P, N) of each set of inputs, and which pairs of inputs
-    are the same input.
+    """Context of operations: tables, graphs (P, P, N) of each set of inputs, and which pairs of inputs are the same
+    input.
     """
 
     tables: dict[str, Any]
