@@ -348,7 +348,7 @@ def output_symmetry(
 
 @dataclass(frozen=True)
 class OutputPositions:
-    """The positions of a network's outputs: a grid of `shape`; with `equivariant`, the components (d,) of one output."""
+    """The positions of a network's outputs: a grid of `shape`; with `equivariant`, the components (d,) of an output."""
 
     shape: tuple[int, ...]
     equivariant: bool = False

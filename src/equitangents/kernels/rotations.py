@@ -368,8 +368,8 @@ def coarser(resolution: int) -> int:
 def search(ladder: Sequence[int], error: Callable[[int, int], float], tolerance: float) -> Resolution:
     """The lowest resolution of a ladder whose `error(r, finer)`, against one half as fine again, is within `tolerance`.
 
-    If none is, the finest one with a finer one, with a note and a warning; if none has a finer one, the first, with
-    infinite error.
+    If none is, the finest comparable one, with a note and a warning; if none can be compared, the first, with infinite
+    error.
     """
     last, missed = ladder[0], float("inf")
     for r in ladder:
