@@ -172,7 +172,7 @@ def empirical_kernel_fn(
 
 
 def names_of(get: Get, *others: str) -> tuple[str, ...]:
-    """Requested names, in lower case; those of `others` are known, too."""
+    """The requested names, in lower case; `others` are also allowed."""
     names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
     known = tuple(dict.fromkeys(("nngp", "ntk", *others)))
     for name in names:
@@ -182,7 +182,7 @@ def names_of(get: Get, *others: str) -> tuple[str, ...]:
 
 
 def named(get: Get, names: Sequence[str], parts: Sequence[Any], title: str) -> Any:
-    """What was asked for: the part itself where `get` is a text, else a named tuple."""
+    """The requested parts: a single one if `get` is a text, else a named tuple."""
     return parts[0] if isinstance(get, str) else _record(title, tuple(names))(*parts)
 
 

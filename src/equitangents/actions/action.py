@@ -78,9 +78,7 @@ class GroupAction(ABC):
         """A non-empty list of elements as an array in the group's own format, or an error that names `name`."""
 
     def _key(self) -> tuple[Any, ...]:
-        """A hashable value that, with the type and the group, identifies the map: by default all attributes but the
-        name.
-        """
+        """A hashable value that, with type and group, identifies the map: by default all attributes but the name."""
         kept = {k: v for k, v in vars(self).items() if not k.startswith("_") and k not in ("group", "name")}
         return tuple((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for _, v in sorted(kept.items()))
 

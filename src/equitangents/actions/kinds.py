@@ -52,7 +52,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class ArrayKind:
-    """Actions of some groups on arrays of one kind."""
+    """The actions of some groups on arrays of one kind."""
 
     action: Callable[[Kinds, Shape], GroupAction] | None
     """The action on arrays of this shape, channels last, for any elements; None: only `listed` is known."""

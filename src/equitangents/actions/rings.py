@@ -73,7 +73,7 @@ def ring_rotations(n: int) -> RingRotations:
 
 
 def turn_rings(x: ArrayLike, angles: Float[np.ndarray, " rotations"]) -> ArrayLike:
-    """Rings (N, rings, angles, C) rotated by each of `angles` in radians: (angles, N, rings, angles, C)."""
+    """Rings (N, rings, angles, C) rotated by each of the `angles` (radians): (angles, N, rings, angles, C)."""
     x = check_array("x", x, rank=4)
     turns = np.asarray(angles, np.float64)
     if turns.ndim != 1:

@@ -229,7 +229,7 @@ def check_actions(
 def check_targets(
     x: ArrayLike, y: Targets, positions: OutputPositions | None = None
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """(y as given, (N, outputs) or at positions (N, *positions, outputs), whether y came without the outputs' axis).
+    """(y as (N, outputs) or at positions (N, *positions, outputs), whether y came without the axis of outputs).
 
     Finite, in float64, with as many rows as x.
     """
@@ -330,7 +330,7 @@ def labels_of(
     *,
     name: str = "X",
 ) -> tuple[np.ndarray, OutputPositions | None]:
-    """(labels of samples x, the positions that they are at): (N,), or (N, *positions) where networks end on positions.
+    """(labels of samples x, their positions): (N,), or (N, *positions) for networks that end on positions.
 
     Labels are discrete, of any type; a last axis of length 1 is dropped with a warning, as scikit-learn does.
     `ends_on(x, targets)` returns the positions. Errors call the samples `name`.

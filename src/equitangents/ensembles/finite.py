@@ -335,7 +335,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         """One member as an object of its library."""
 
     def _ends_on(self, x: np.ndarray, y: Targets) -> OutputPositions | None:
-        """The positions that networks end on, for targets that are fields; None for others."""
+        """The output positions of networks if targets are fields, else None."""
         return None if np.ndim(y) < 3 else OutputPositions(np.shape(y)[1:-1])
 
     @abstractmethod
@@ -362,7 +362,7 @@ class Regression(FiniteEnsemble):
 
     @named_also(X="x")
     def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | MeanStd:
-        """Mean over members, (N, outputs), or (N,) for 1-d y; of fields (N, *positions, outputs), as y was given.
+        """Mean over members, (N, outputs), or (N,) for 1-d y; for fields (N, *positions, outputs), in the form of y.
 
         With `return_std` also the standard deviation, of the mean's shape; with `return_cov` the covariance between
         inputs, (N, N) for 1-d y and (N, N, outputs) else; for fields (N, *positions, N, *positions), and an axis of

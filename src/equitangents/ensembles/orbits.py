@@ -290,8 +290,7 @@ def _check_members(members: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def sample_quantiles(values: np.ndarray, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
-    """Empirical quantiles along the last axis: the k-th smallest of n values, with the smallest k/n ≥ q; (…) or (…,
-    len(q)).
+    """Empirical q-quantiles along the last axis, (…) or (…, len(q)): the k-th smallest value, k/n the smallest ≥ q.
 
     Rounding of q is allowed for: 1 − 0.95 is 0.050000000000000044, and the 5 % quantile of 100 values is the fifth.
     """

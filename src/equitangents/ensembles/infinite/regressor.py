@@ -369,7 +369,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
     def predict(
         self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
     ) -> np.ndarray | MeanStd:
-        """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
+        """Mean (M, outputs), or (M,) for 1-d y, optionally with the std (M,) or the covariance (M, M) of one output.
 
         `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every
         result. For fields the mean is (M, *positions, outputs), the std (M, *positions), and the covariance

@@ -113,7 +113,7 @@ class CheckpointStore:
         return None
 
     def write(self, snapshot: Snapshot) -> None:
-        """Write a checkpoint, whole or not at all. StoreError where that fails."""
+        """Write a checkpoint atomically; StoreError on failure."""
         held = EncodedValue(vars(snapshot))
         about = {"format": FORMAT, "fingerprint": self._fingerprint, "snapshot": held.tree}
         try:
