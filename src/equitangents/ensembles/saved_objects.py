@@ -51,7 +51,7 @@ _CLASSES = {  # further ones, by module
     "groups.table_group": "TableGroup",
     "groups.wallpaper_group": "TranslationGroup WallpaperGroup",
     "actions.compact": "ContinuousRotations",
-    "actions.images": "ImageTurns ResampledRotations",
+    "actions.images": "ExactRotations ResampledRotations",
     "actions.positions": "GridMotions PositionPermutations",
     "actions.products": "FieldAction RestrictedAction",
     "actions.rings": "RingRotations",

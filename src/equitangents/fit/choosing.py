@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 
 from equitangents._types import AnyAction, Numbers, Targets
 from equitangents.actions import Action
-from equitangents.actions.images import ImageMotions, ImageTurns, ResampledRotations
+from equitangents.actions.images import ExactRotations, ImageMotions, ResampledRotations
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.estimator import indices_of
@@ -270,7 +270,7 @@ def turning(
     Empty where images are no squares, the group is another one, or fewer than 40 copies can be predicted.
     """
     n, group = len(x), result.trial.action
-    known = group is None or isinstance(group, (ImageTurns, ResampledRotations))
+    known = group is None or isinstance(group, (ExactRotations, ResampledRotations))
     count = min(_COPIES, _ANGLES * n, int(seconds * result.tried.images_a_second))
     if not known or x.shape[1] != x.shape[2] or count < _FEWEST:
         return ()

@@ -72,7 +72,7 @@ class Group(SymmetryGroup):
         return None
 
     @property
-    def turns_quarters(self) -> bool:
+    def has_quarter_rotations(self) -> bool:
         """Whether the group has quarter turns of that grid, which exchange its axes."""
         return False
 

@@ -82,7 +82,7 @@ class PositionMoves:
 
         return GroupNodes(matrices / len(matrices), move)
 
-    def turn(self, action: Action, shape: tuple[int, ...], matrices: np.ndarray) -> bool:
+    def matches(self, action: Action, shape: tuple[int, ...], matrices: np.ndarray) -> bool:
         """Whether each generator of `action` moves inputs of `shape` as an element whose ρ is its matrix."""
         sources, rho = self.sources.array, self.matrices.array
         for g, matrix in zip(action.group.generators, matrices, strict=True):

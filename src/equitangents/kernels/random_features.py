@@ -150,7 +150,7 @@ class RandomFeatures:
             len(x) * self.features * dtype.itemsize + held * batch * most,
             "transform fewer inputs at a time, or take fewer features",
         )
-        shared = _turns(program), *_draws(program, channels, width, self.seed, kind)
+        shared = _read_positions(program), *_draws(program, channels, width, self.seed, kind)
         with precision.scope(dtype):
             rows = inputs.reshape((len(x), -1, channels))
             if precision.is_traced(x):
@@ -256,7 +256,7 @@ def _means(ops: tuple[Op, ...], of: frozenset[str]) -> frozenset[str] | None:
     return of
 
 
-def _turns(program: Program) -> np.ndarray:
+def _read_positions(program: Program) -> np.ndarray:
     """(T, positions): where an input's positions are read from, over the passes whose features are averaged.
 
     A folded program stands for one grid for every element of the group that keeps the origin (a rotation, say). Its

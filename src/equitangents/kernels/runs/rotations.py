@@ -28,11 +28,11 @@ from equitangents.kernels.rotations import (
     choose,
     from_several_sides,
     pairs_of,
+    rotation_between_nodes,
+    rotation_to_node,
     sample,
     sections,
     surrogates,
-    turn_between_nodes,
-    turn_to_node,
 )
 from equitangents.kernels.scales import Values, any_traced, divided, law_of, norms, with_biases, with_derivatives_of
 
@@ -159,8 +159,8 @@ def _measured(program: RotationSections, x: np.ndarray, least: float, rules: Rot
 
     def values(r: int) -> Pair:
         # rotations do not change the kernel, but its error
-        turns = (turn_to_node(r), turn_between_nodes(r)) if behind else (turn_to_node(r),)
-        a, b = pairs_of(x, turns)
+        rotations = (rotation_to_node(r), rotation_between_nodes(r)) if behind else (rotation_to_node(r),)
+        a, b = pairs_of(x, rotations)
         return measuring.kernels(short, r, a, b, paired=True)
 
     with precision.scope(np.float64), jax.ensure_compile_time_eval():  # also while something else is traced
