@@ -12,9 +12,9 @@ from equitangents_studies.ising import claims as ising_claims
 from equitangents_studies.rotated_images import study as rotated_images
 from studies.small import follow
 
-ISING = ising.Settings(members=120, widths=(8, 64), groups=(1, 2, 4), steps=(0, 1, 2), test_spins=6)
-ROTATED = rotated_images.Settings(members=12, train_images=20, test_images=60, foreign_images=60)
-WIDTHS = kernel_convergence.Settings(widths=(4, 16, 64), batches=40)
+ISING = ising.IsingSettings(members=120, widths=(8, 64), groups=(1, 2, 4), steps=(0, 1, 2), test_spins=6)
+ROTATED = rotated_images.RotatedSettings(members=12, train_images=20, test_images=60, foreign_images=60)
+WIDTHS = kernel_convergence.ConvergenceSettings(widths=(4, 16, 64), batches=40)
 
 
 def toy_results(*, common=0.0, spread=1.0, infinite=0.0, control=1.0, members=200):
@@ -25,15 +25,15 @@ def toy_results(*, common=0.0, spread=1.0, infinite=0.0, control=1.0, members=20
     exact, plain = np.zeros((2, 2, 4, 30))
     exact[1, 2, 3] = infinite
     plain[1, 2, 3] = control
-    return toy.Results(
+    return toy.ToyResults(
         times=np.array([0, 5]), train_x=np.zeros((1, 2)), truth=np.zeros((1, 1)), scale=1.0,
-        augmented=toy.Trained(orbits, (exact, exact), maps={}),
+        augmented=toy.ToyPredictions(orbits, (exact, exact), maps={}),
         plain_orbits=(plain, plain),
     )  # fmt: skip
 
 
 def toy_claims(*, members=200, **how):
-    settings = toy.Settings(members=members, steps=(0, 5), orbit_points=30)
+    settings = toy.ToySettings(members=members, steps=(0, 5), orbit_points=30)
     return toy.claims(settings, toy_results(members=members, **how))
 
 
@@ -50,7 +50,7 @@ def ising_results(*, distances=(1.0, 0.0), spread=1.0, shared=0.0):
     alike = shared * np.random.default_rng(1).normal(size=(3, 1, 4, 6))
     members |= {(64, name): members[64, name] + alike for name in ising.SETS}
     each = lambda value: dict.fromkeys(ising.SETS, value)
-    return ising.Results(
+    return ising.IsingResults(
         times=np.array([0, 1, 2]), mean=each(mean), members=members,
         predicted=each(np.broadcast_to(predicted, (3, 3, 400))), curve={},
     )  # fmt: skip
@@ -68,7 +68,7 @@ def convergence_results(*, rate=-0.5, off=0.0):
     errors = noise.std(axis=1, ddof=1) / 40**0.5
     means = exact + noise + off * errors[:, None]
     each = lambda value: {(s, k): value for s in kernel_convergence.SPACES for k in kernel_convergence.KINDS}
-    return kernel_convergence.Results(each(exact), each(means), each(errors))
+    return kernel_convergence.ConvergenceResults(each(exact), each(means), each(errors))
 
 
 def rotated_results(*, mean_errors=0, infinite_errors=0, untrained=0, steady=False, moved=None):
@@ -92,7 +92,7 @@ def rotated_results(*, mean_errors=0, infinite_errors=0, untrained=0, steady=Fal
     if moved is not None:
         changes = {name: np.array([0.0, moved]) for name in infinite}
     leads = {name: np.array([0.0, 0.02]) for name in infinite}
-    return rotated_images.Results(
+    return rotated_images.RotatedResults(
         images, np.array([0, 1]), members, mean, infinite, {}, deviation=changes, margin=leads
     )
 

@@ -3,15 +3,15 @@
 | group | kinds |
 |---|---|
 | C4, D4, C16, SO2 | images (N, H, W, C), (N, H, W) and, frame by frame, (N, T, H, W, C), vectors (N, …, 2), matrices
-  (N, …, 2, 2), voigt (N, …, 3), complex states, whose phase turns; of C5 also 5 features, shifted around |
+  (N, …, 2, 2), voigt (N, …, 3), complex states, whose phase rotates; of C5 also 5 features, shifted cyclically |
 | SO3, O3, tetrahedral, octahedral, icosahedral | vectors (N, …, 3), pseudovectors, matrices (N, …, 3, 3), voigt
   (N, …, 6) |
 | S_n, S5 | points (N, P, …), also called nodes, rows or sets; pairs (N, P, P, …), edges: arrays of point numbers |
-| translations | images, that is signals on a grid, shifted around; sequences (N, T) or (N, T, C) |
-| reversal | sequences, run backwards |
+| translations | images, that is signals on a grid, shifted cyclically; sequences (N, T) or (N, T, C) |
+| reversal | sequences, reversed in time |
 | sign | values, x ↦ −x |
 
-Audits, which draw elements, read this table, and so do measures and ensembles, which need an `Action` of finitely many.
+Used by audits, which draw elements, and by measures and ensembles, which need an `Action` of a finite group.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ArrayKind:
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """Actions of one group on arrays of every kind."""
+    """The actions of one group on arrays of every kind."""
 
     space: Space
     group: SymmetryGroup
@@ -84,20 +84,20 @@ class Kinds:
         return known[kind](self, shape)
 
     def recognised(self, shape: Shape) -> list[str]:
-        """The kinds that an array of this shape, channels last, is taken to be."""
+        """The names of the kinds that an array of this shape (channels last) may be."""
         return [name for name, kind in KINDS[self.space].items() if kind.recognised(self, shape)]
 
     def listed(self, kind: str, shape: Shape) -> Action | None:
-        """`action` for networks and kernels, of a group with listed elements; None where there is none."""
+        """`action` for networks and kernels, of a group whose elements are listed; None if there is none."""
         make = KINDS[self.space][kind].listed
         return None if make is None else make(self, shape)
 
     def expected(self) -> list[str]:
-        """The shapes of arrays whose kind is recognised, in words."""
+        """Descriptions of the array shapes whose kind is recognised."""
         return [kind.expected for kind in KINDS[self.space].values() if kind.expected]
 
     def angle(self, g: Element) -> float | None:
-        """Degrees, if g is a rotation."""
+        """Rotation angle in degrees; None if g is not a rotation."""
         if self.space != "plane":
             return self.group.angle(g)
         degrees, reflected = self.motion(g)
@@ -117,7 +117,7 @@ def kinds_of(group: SymmetryGroup) -> Kinds | None:
 
 
 def plane_matrix(degrees: float, reflected: bool) -> np.ndarray:
-    """Matrix of a motion of images on vectors of the plane."""
+    """Matrix of an image motion on vectors of the plane."""
     c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     turn = np.array([[c, -s], [s, c]])
     # images are reflected left to right: the first coordinate changes sign
@@ -130,14 +130,14 @@ def _order(kinds: Kinds) -> int:
 
 
 def _rotation_order(kinds: Kinds) -> tuple[int, bool]:
-    """(n, whether there are reflections) of C_n or D_n."""
+    """(n, whether the group has reflections) of C_n or D_n."""
     order = _order(kinds)
     reflects = bool(kinds.motion(order - 1)[1])
     return (order // 2 if reflects else order), reflects
 
 
 def _images(kinds: Kinds, shape: Shape) -> GroupAction:
-    """Turns that take pixels to pixels as they are, others by splines; of grey images and of frames, too."""
+    """The action on images, grey images or frames: exact if pixels go to pixels, else by splines."""
     if len(shape) in (3, 5):
         return ImageStacks(_images(kinds, (1, 1, 1, 1)), grey=len(shape) == 3)
     if kinds.group.elements is not None and _rotation_order(kinds)[0] in (1, 2, 4):
@@ -283,7 +283,7 @@ ActionLike = GroupAction | ActionSubset | str
 def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAction:
     """`action` itself, or the action of the group with this name on inputs of `shape`, (N, …).
 
-    Raises InvalidArgumentError or ShapeError, which name `argument`, for names that say nothing of such inputs.
+    Raises InvalidArgumentError or ShapeError, which name `argument`, if the named group does not act on such inputs.
 
     >>> as_action("augmentation", "C4", (10, 8, 8, 1))
     <action turns by 90° of images of C4>
@@ -304,7 +304,7 @@ def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAc
 
 
 def _group(argument: str, action: str, named: GroupName, shape: tuple[int, ...]) -> SymmetryGroup:
-    """The group, with the number of points or the grid taken from the inputs, its elements listed."""
+    """The group with its elements listed; the number of points or the grid comes from the inputs' shape."""
     if named.family != "S":
         group = named.group(grid=shape[1:-1] if len(shape) >= 3 else (1,))
         assert group is not None

@@ -38,7 +38,7 @@ class PositionPermutations(PositionAction):
 
 @final
 class GridMotions(PositionAction):
-    """A wallpaper or translation group moving the grid points of a torus; made by `grid` or `translations`."""
+    """A wallpaper or translation group that moves the grid points of a torus; made by `grid` or `translations`."""
 
     group: GridGroup
 
@@ -72,7 +72,7 @@ def permutations(group: Group, table: npt.ArrayLike) -> PositionPermutations:
 def grid(group: GridGroup) -> GridMotions:
     """The action of a wallpaper group (or of translations) on the grid points of its torus, signals (N, H, W, C).
 
-    Turns are about the grid point (0, 0); image_rotations turns about the centre.
+    It rotates about the grid point (0, 0); `image_rotations` rotates about the centre.
     """
     if not isinstance(group, GridGroup):
         raise InvalidTypeError(

@@ -30,7 +30,7 @@ from equitangents.audit.report.sections import TASK, RuleResult, UndefinedPose
 from equitangents.audit.settings import AuditedAction, AuditSettings, Keywords, OutputAction, settings_of
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.metrics.measure import check_order
-from equitangents.progress import Progress, ProgressCallback, told_by
+from equitangents.progress import Progress, ProgressCallback, callback_of
 
 _ENSEMBLE = 48 * 17  # members are given some inputs and elements
 _FEW = 12
@@ -107,7 +107,7 @@ def audit(
     asked = settings_of(settings)
     if not isinstance(action, Transform):
         check_order(action, x, "audit(model, group, x)", (str, GroupAction, Transform))
-    told_by(progress)
+    callback_of(progress)
     began = time.perf_counter()
     layers = None if isinstance(asked.layers, bool) else asked.layers
     model = as_model(f, layers=layers, select=check_select(asked.select))

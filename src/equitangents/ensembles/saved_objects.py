@@ -1,14 +1,14 @@
-"""Objects of this package as JSON and arrays, and back: those of a fixed list of classes.
+"""Objects of this package as JSON and arrays, and back, for a fixed list of classes.
 
-A value becomes a tree of JSON: None, numbers and text stand for themselves, everything else is {"is": kind, …}. Objects
-are their class and their attributes; arrays are numbered, and kept elsewhere. A file names no class that is not on the
-list, by the public name `subpackage.Class`, which stays where the class moves, and imports nothing else. Fields of
-dataclasses have the types that these are annotated with, as far as they are numbers and text. Whether a file whose
-checksums are right was put together rightly shows when the model predicts.
+A value becomes a tree of JSON: None, numbers and text as such, everything else as {"is": kind, …}. Objects are stored
+as their class and attributes; arrays are numbered, and stored separately. A file may name only classes on the list, by
+the public name `subpackage.Class`, which stays the same if the class moves; nothing else is imported. Dataclass fields
+are checked against their annotations, if these are of numbers and text. Whether a file with correct checksums
+describes a meaningful model shows only when it predicts.
 
-No class of the list runs a command, and none holds a function that a file could name. The only ones that name files, or
-objects in an object store, are a store of kernels, which is read where it is the one that the model was fitted with,
-and the folder of a factor, where nothing is written unless factors are there.
+No class on the list runs a command or holds a function that a file could name. Only two refer to files or object
+stores: a kernel store, which is read only if it is the one that the model was fitted with, and the folder of a factor,
+which is written to only if it already holds factors.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ _SCALARS = "biufU"  # kinds of NumPy's numbers and text that are saved as values
 
 @cache
 def kinds() -> dict[str, str]:
-    """Where each class of the list is, `module:class`, by the name that files call it by."""
+    """The location of each listed class, `module:class`, by its name in files."""
     found: dict[str, str] = {}
     for room, base in _PUBLIC.items():
         module, kind = importlib.import_module(f"{_PACKAGE}.{room}"), _load(f"{_PACKAGE}.{base}")
@@ -116,7 +116,7 @@ def kinds() -> dict[str, str]:
 
 
 def name_of(cls: type) -> str:
-    """The name by which files call a class: of one that is not on the list, its place."""
+    """The name of a class in files; for an unlisted class, its location."""
     return _names().get(_place_of(cls), _place_of(cls))
 
 
@@ -215,7 +215,7 @@ class EncodedValue:
 
 
 def state_of(value: Any) -> dict[str, Any]:
-    """The attributes of an object of a class of the list, without what it computes again."""
+    """The attributes of an object of a listed class, except those that it recomputes."""
     return _without_cached(type(value), vars(value))
 
 
@@ -225,14 +225,14 @@ def _without_cached(cls: type, attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_attributes(cls: type, state: Mapping[str, Any]) -> None:
-    """InvalidTypeError unless these are attributes of objects of a class of the list; some may be missing."""
+    """Raise InvalidTypeError unless these are attributes of a listed class; some may be missing."""
     wrong = _wrong(cls, state, whole=False)
     if wrong is not None:
         raise InvalidTypeError(wrong)
 
 
 def restored(cls: type, state: Any) -> Any:
-    """The object of class `cls` with the attributes `state`; ValueError for what its objects do not have."""
+    """The object of class `cls` with the attributes `state`; ValueError if these are invalid."""
     if type(state) is not dict:
         raise ValueError(f"a {type(state).__name__} stands for attributes")
     kept, name = _without_cached(cls, state), next(name_of(base) for base in cls.__mro__ if name_of(base) in kinds())
@@ -257,12 +257,12 @@ def restored(cls: type, state: Any) -> Any:
 
 
 def _holds_factors(folder: Path) -> bool:
-    """Whether factors were kept in a folder before: a file that names another one has nothing written there."""
+    """Whether a folder already holds factors; files that name other folders cannot have them written to."""
     return next(folder.expanduser().glob("*/factor.json"), None) is not None
 
 
 def _wrong(cls: type, state: Mapping[str, Any], whole: bool = True) -> str | None:
-    """What is wrong with the attributes of an object; None where nothing is."""
+    """Description of what is wrong with an object's attributes, or None."""
     types = _field_types(cls)
     for name, value in state.items():
         if name in types:
@@ -283,7 +283,7 @@ def _field_types(cls: type) -> dict[str, str]:
 
 
 def _is_of(annotation: str, value: Any) -> bool:
-    """Whether a value is of an annotated type, as far as that is of numbers and text; others are not looked at.
+    """Whether a value has the annotated type, checked for numbers and text only; other types pass.
 
     >>> _is_of("int | tuple[int, ...]", (1, 2)), _is_of("int | tuple[int, ...]", (1, "2")), _is_of("Layer", 3)
     (True, False, True)
@@ -387,7 +387,7 @@ class _Builder:
 
 
 def _dtype(name: str, of: str) -> np.dtype:
-    """A type of numbers or text; others may hold objects."""
+    """A dtype of numbers or text; raises for others, which may hold objects."""
     dtype = np.dtype(name)
     if dtype.kind not in of:
         raise ValueError(f"{name!r} is not a type of numbers")

@@ -1,7 +1,7 @@
-"""Branching networks: layers side by side, joins, and residual blocks x + layers(x).
+"""Branching networks: parallel layers, joins, and residual blocks x + layers(x).
 
-`Parallel(a, b)` gives its input to both; what comes out are two signals, which `Sum` or `Concatenate` join. Between
-them further `Parallel`s may stand, which then act on each signal by itself.
+`Parallel(a, b)` passes its input to both branches and returns two signals, which `Sum` or `Concatenate` joins. A
+`Parallel` that follows another one acts on each signal separately.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from equitangents.nn.sequential import Sequential, chain, fold_layers, init_laye
 
 @dataclass(frozen=True)
 class Branches:
-    """Signals side by side. `origins`: from which random weights each comes; equal ones are not independent."""
+    """The signals of parallel branches. `origins`: the random weights behind each; equal ones are not independent."""
 
     several: ClassVar[Literal[True]] = True
 
@@ -35,7 +35,7 @@ class Branches:
 
     @property
     def positions(self) -> NoReturn:
-        """There is no common set of positions."""
+        """Raise: branches have no common set of positions."""
         raise NetworkError("the branches of a Parallel are not joined; put a Sum or a Concatenate after it")
 
     channels = array_shape = gaussian = positions
@@ -44,13 +44,13 @@ class Branches:
 
 @dataclass(frozen=True, init=False, repr=False)
 class _Holding(ByRun):
-    """A layer that holds branches of others."""
+    """A layer that contains branches of layers."""
 
     inner: tuple[tuple[Layer, ...], ...]  # type: ignore[misc]
 
     @abc.abstractmethod
     def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
-        """One operation that holds those of all branches; `masked`: with windows that fit each input's mask."""
+        """One operation that contains those of all branches; `masked`: with windows that fit each input's mask."""
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
         return self._lowered(signal, masked=False)
@@ -60,10 +60,10 @@ class _Holding(ByRun):
 
 
 class Parallel(_Holding):
-    """Branches: each is a layer, a `Sequential`, or a list of layers; `Identity()` passes its input on.
+    """Parallel branches, each a layer, a `Sequential`, or a list of layers; `Identity()` passes its input on.
 
-    One signal goes into every branch. Of several signals, which a `Parallel` before left, each goes into its own
-    branch. A network goes on after `Sum()` or `Concatenate()`:
+    A single signal goes into every branch. After another `Parallel`, each of its signals goes into its own branch.
+    `Sum()` or `Concatenate()` joins the branches:
 
     ```python
     Sequential(Parallel([Conv(8, 3), Relu(), Conv(8, 3)], Conv(8, 1)), Sum(), Relu(), Flatten(), Dense(1))
@@ -98,7 +98,7 @@ class Parallel(_Holding):
         return signal
 
     def _chains(self, signal: Signal | Branches) -> list[tuple[Signals, ...]]:
-        """The signals of each branch, before each of its layers and after the last."""
+        """For each branch, the signals before each of its layers and after the last."""
         return [chain(branch, before) for branch, before in zip(self.inner, self.inputs(signal).parts, strict=True)]
 
     def signal(self, signal: Signals) -> Signals:
@@ -115,13 +115,13 @@ class Parallel(_Holding):
         return Branches(parts, tuple(origins), before.stage + 1)
 
     def init(self, key: jax.Array, signal: Signals, dtype: DType) -> Params:
-        """A tuple with one entry a branch, of one entry a layer."""
+        """A tuple with one entry per branch, each a tuple with one entry per layer."""
         keys = jax.random.split(key, len(self.inner))
         each = zip(self.inner, keys, self._chains(signal), strict=True)
         return tuple(init_layers(branch, k, signals, dtype) for branch, k, signals in each)
 
     def run(self, params: Params, x: Tree, signal: Signals, structure: Tree) -> Tree:
-        """The outputs of all branches, a tuple, with their structures."""
+        """The tuple of the branches' outputs, with their structures."""
         count = len(self.inner)
         xs = x if isinstance(x, tuple) else (x,)
         structures = structure if isinstance(structure, tuple) else (structure,) * len(xs)
@@ -138,7 +138,7 @@ class Parallel(_Holding):
 
 @dataclass(frozen=True)
 class _Joining(ParameterFree):
-    """Joins all signals of a Parallel to one."""
+    """Joins all signals of a Parallel into one."""
 
     joins: ClassVar[bool] = True
 
@@ -156,9 +156,9 @@ class _Joining(ParameterFree):
 class Sum(_Joining):
     """The sum of the branches: K = Σ K_i + Σ_{i≠j} m_i m_j' (m the means of fields after a nonlinearity), Θ = Σ Θ_i.
 
-    Branches must be independent: at most one of those that come from the same signal may be without weights of its own.
-    Branches of steerable features end in the same features, all but one of them with a linear layer; coordinates stay
-    as they are.
+    Branches must be independent: of those that start from the same signal, at most one may have no weights of its own.
+    Branches of steerable features must end in the same features, and all but one in a linear layer; coordinates do not
+    change.
     """
 
     def signal(self, signal: Signals) -> Signal:
@@ -185,7 +185,7 @@ class Sum(_Joining):
 
 
 class Concatenate(_Joining):
-    """Channels of the branches side by side: K = Σ c_i K_i / Σ c_i with their numbers of channels c_i, and Θ alike."""
+    """The concatenated channels of the branches: K = Σ c_i K_i / Σ c_i with numbers of channels c_i; Θ likewise."""
 
     def signal(self, signal: Signals) -> Signal:
         """All channels; no longer Gaussian, since channels of different branches differ in variance."""
@@ -223,9 +223,9 @@ def _layers(name: str, branch: object) -> tuple[Layer, ...]:
 class Residual(_Holding):
     """x + layers(x).
 
-    K' = K + K_branch, Θ' = Θ + Θ_branch; where input and branch both end in a nonlinearity of non-zero mean,
-    m(p) = E[φ], K' gains m_x(p) m_branch(p') + m_branch(p) m_x(p'). Of steerable features one of the two has to be
-    linear, the branch ends in the features that it starts from, and coordinates stay as they are.
+    K' = K + K_branch, Θ' = Θ + Θ_branch. If input and branch both end in a nonlinearity of non-zero mean,
+    m(p) = E[φ], K' gains m_x(p) m_branch(p') + m_branch(p) m_x(p'). For steerable features, one of the two must be
+    linear and the branch must return the features of its input; coordinates do not change.
     """
 
     def __init__(self, *layers: Layer) -> None:
@@ -249,7 +249,7 @@ class Residual(_Holding):
         return f"Residual({', '.join(map(repr, self.layers))})"
 
     def signal(self, signal: Signal) -> Signal:
-        """The signal that comes in; Gaussian if both summands are."""
+        """The input signal; Gaussian if both summands are."""
         _check_passed_on(signal)
         out = self.signals(signal)[-1]
         if not any(layer.has_weights for layer in self.layers):
@@ -258,7 +258,7 @@ class Residual(_Holding):
         return _total((signal, out), "branch", "gives shape")
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
-        """A tuple with one entry a layer of the branch."""
+        """A tuple with one entry per layer of the branch."""
         return init_layers(self.layers, key, self.signals(signal), dtype)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
@@ -281,9 +281,9 @@ def _check_passed_on(signal: Signal) -> None:
 
 
 def _total(parts: Sequence[Signal], name: str, verb: str) -> Signal:
-    """The last of several signals of equal shape, as Gaussian as their sum; NetworkError for others.
+    """The sum of several signals of equal shape, Gaussian if the sum is; NetworkError for others.
 
-    Nonlinearities of steerable features may have means, and those of two summands would add their products to the
+    Nonlinearities of steerable features may have means; the products of two summands' means would be missing in the
     kernel.
     """
     first = parts[0]
@@ -303,7 +303,7 @@ def _shape(signal: Signal) -> str:
 
 
 def _summed(values: Sequence[jax.Array], signal: Signal) -> jax.Array:
-    """The sum of the branches' features; the points' coordinates, which lead the channels, are kept from the first."""
+    """The sum of the branches' features; coordinates of points (the leading channels) are those of the first branch."""
     total = values[0]
     for value in values[1:]:
         total = total + value

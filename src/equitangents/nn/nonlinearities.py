@@ -1,4 +1,4 @@
-"""Nonlinearities of one number, each with its activation kernel: in closed form, or of any function."""
+"""Elementwise nonlinearities, each with its activation kernel: in closed form, or computed for any function."""
 
 from __future__ import annotations
 
@@ -125,15 +125,15 @@ _VARIANCES = np.array([1e-2, 1e-1, 0.5, 1.0, 2.0, 4.0])  # at which a function i
 
 @dataclass(frozen=True)
 class Elementwise(Nonlinearity):
-    """Any differentiable function of one number, elementwise; its kernel holds a tolerance, which is checked in use.
+    """Any differentiable elementwise function; its kernel keeps to a tolerance, which is checked at run time.
 
-    E[φ²], E[φ'²], E[φ'φ'] and E[(φ(u)-φ(v))²] have a relative error of about `tolerance` at most (or of some hundred
-    roundings of the precision) at every variance and angle that a kernel reads; where that cannot be had, as with
-    kinks away from zero, the kernel raises NotFiniteError, and in traced programs it is NaN. A function that misses it
-    at variances from 0.01 to 4 already, or has a jump, is refused at once.
+    E[φ²], E[φ'²], E[φ'φ'] and E[(φ(u)-φ(v))²] have a relative error of at most about `tolerance` (or some hundred
+    rounding errors) at every variance and angle that occurs. If that is impossible, as with kinks away from zero, the
+    kernel raises NotFiniteError; in traced programs it is NaN. Functions that miss the tolerance at variances from 0.01
+    to 4, or have a jump, are refused at once.
 
-    The C++ engine has tables of smooth functions, made once for each function object; outside of these, and of others,
-    Hermite series are summed where at most 256 terms suffice (tanh: to variances of about 20). Beyond, each pair is an
+    The C++ engine tabulates smooth functions, once per function object. Outside of the tables, and for other functions,
+    it sums Hermite series if at most 256 terms suffice (tanh: up to variances of about 20). Otherwise each pair is an
     integral over the plane, correct at any variance and thousands of times slower.
     """
 
@@ -167,7 +167,7 @@ class Elementwise(Nonlinearity):
             raise InvalidArgumentError("fn", at, wanted, verb="has no finite value or derivative at")
 
     def _check_error(self) -> None:
-        """Raise InvalidArgumentError where integrals miss the tolerance at ordinary variances."""
+        """Raise InvalidArgumentError if integrals miss the tolerance at variances from 0.01 to 4."""
         errors = np.asarray(jax.jit(lambda q: line(self.fn, q, 1).error)(jnp.asarray(_VARIANCES)))
         at = int(np.argmax(errors))  # of NaN, if there is any
         if not errors[at] <= bound(self.tolerance, np.float64):
@@ -188,7 +188,7 @@ _HIGHEST = 20  # degrees, beyond which factorials leave the digits of float64
 
 
 class _Polynomial(Nonlinearity):
-    """Σ_j c_j x^j with the coefficients that a subclass gives."""
+    """Σ_j c_j x^j with the coefficients `powers` of a subclass."""
 
     def powers(self) -> tuple[float, ...]:
         """Coefficients c_0, c_1, …"""
@@ -209,7 +209,7 @@ class _Polynomial(Nonlinearity):
 
 @dataclass(frozen=True)
 class Polynomial(_Polynomial):
-    """Σ_j c_j x^j of coefficients (c_0, c_1, …), lowest power first."""
+    """Σ_j c_j x^j with coefficients (c_0, c_1, …), lowest power first."""
 
     coefficients: Sequence[float]
 
@@ -268,7 +268,7 @@ class RectifiedMonomial(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """Moments in closed form, by a recursion over degrees."""
+        """Activation kernel with moments in closed form, by a recursion over degrees."""
         if self.degree == 0:
             return duals.HeavisideDual()
         return duals.PiecewiseLinearDual(0.0) if self.degree == 1 else duals.RectifiedMonomialDual(self.degree)
@@ -337,7 +337,7 @@ class Exponential(Nonlinearity):
     """The normalised exponential kernel K' = √(q q') exp(γ (cos θ - 1)), cos θ = K/√(q q').
 
     Source: Shankar et al. 2020, *Neural kernels without tangents* (there: the normalised Gaussian kernel, γ = 1). It is
-    the limit of r exp(√γ x/r - γ), where r² is the mean of x² over a position's channels; `Exp` is plain, a·exp(b x).
+    the limit of r exp(√γ x/r - γ), where r² is the mean of x² over a position's channels; for a·exp(b x) use `Exp`.
     """
 
     gamma: float = 1.0

@@ -1,7 +1,7 @@
-"""Equivariant outputs: from signals on a group to a representation ρ of it.
+"""Equivariant outputs: linear maps from signals on a group to one of its representations ρ.
 
 y(f) = W_std/√n Σ_i ∫ ρ(g) v_i N_i(f)(g) dg + b_std · P b, with v_i ~ N(0, 1) in ℝ^d for each of n features and
-P = ∫ ρ(g) dg. These are all the linear maps with y(ρ_reg(h) f) = ρ(h) y(f).
+P = ∫ ρ(g) dg. All linear maps with y(ρ_reg(h) f) = ρ(h) y(f) have this form.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Readout(LinearLayer):
     integral of Θ times W_std². So `net.kernel(x1, x2).ntk` is (N1, N2, d, d), with K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ.
 
     Args:
-        representation: An irrep of the group over the real numbers, a list of irreps (their direct sum: independent
-            blocks), a `groups.Representation`, or orthogonal matrices (order, d, d). An irrep of SO(2), O(2), SO(3) or
-            O(3) will do for a finite group of rotations, one of the point group for a wallpaper group, whose
-            translations then change nothing. The trivial one gives what GroupPool and Dense(1) give.
+        representation: A real irrep of the group, a list of irreps (their direct sum: independent blocks), a
+            `groups.Representation`, or orthogonal matrices (order, d, d). A finite group of rotations also takes irreps
+            of SO(2), O(2), SO(3) and O(3), a wallpaper group those of its point group, with trivial translations. The
+            trivial irrep gives the outputs of GroupPool and Dense(1).
         W_std: Standard deviation of the weights.
-        b_std: Standard deviation of the bias, along what no element of the group moves.
+        b_std: Standard deviation of the bias, which acts on the invariant subspace.
     """
 
     is_last: ClassVar[bool] = True  # layers after it would mix equivariant outputs
@@ -71,12 +71,12 @@ class Readout(LinearLayer):
             raise NetworkError(str(error)) from None
 
     def signal(self, signal: Signal) -> Signal:
-        """A plain vector of d outputs, which are not alike."""
+        """A plain vector of d outputs with different distributions."""
         self.matrices(signal)
         return Signal(Grid(()), self.channels, uneven=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """(N, positions, n) to (N, d)."""
+        """The outputs (N, d) of a signal (N, positions, n)."""
         rho = self.matrices(signal)
         weights = signal.positions.weights
         weights = np.full(len(rho), 1 / len(rho)) if weights is None else weights
@@ -88,7 +88,7 @@ class Readout(LinearLayer):
         return y + self.b_std * (turns.sum(axis=0) @ params["b"])
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """Nothing: the kernels of the layers before it are projected, see `projected`."""
+        """No operations: `projected` projects the kernels of the layers before."""
         raise NetworkError("a Readout is the last layer of a network, not part of another layer")
 
     def projected(self, flat: Program[Any], moves: GroupMoves | Sphere, signal: Signal) -> Program[EquivariantOutputs]:

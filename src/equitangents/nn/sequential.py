@@ -1,11 +1,11 @@
-"""Networks: layers one after another, and the program of theirs that engines run.
+"""Networks: layers one after another, and their programs, which engines run.
 
-Roto-translations are folded onto the grid where they can be (arXiv 2406.06504, Theorem 5.3). If every window is a box
-that the rotations (and reflections) map to itself, with all of them in it, then the field at a pair offset on the group
-does not depend on the rotation: at g = (r, t) each layer averages over t + u with u in the box, whatever r. The
+Roto-translations are folded onto the grid if possible (arXiv 2406.06504, Theorem 5.3). If rotations (and reflections)
+map every window to itself, and every window includes all of them, then the field at a pair offset on the group does
+not depend on the rotation: at g = (r, t) each layer averages over t + u with u in the box, whatever r. The
 group-convolutional kernel is then that of the ordinary convolutional network on the torus, with the second input moved
-by all elements of the group: |G| fields of H·W entries in place of |G| fields of |G|. With translations alone it is the
-ordinary network itself.
+by all elements of the group: |G| fields of H·W entries instead of |G| fields of |G|. For a group of translations it is
+the ordinary network itself.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from equitangents.nn.conv import Dense, Flatten
 from equitangents.nn.layer import Grid, Layer, Signal, Signals, Steered, Structure, every
 from equitangents.nn.readout import Readout
 from equitangents.nn.steerable.linear import equivariant_dimension
-from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
+from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured
 from equitangents.validation import check_array, check_key, check_shape
 
 PositionPairs = Literal["all", "same"]
@@ -83,7 +83,7 @@ class Sequential:
 
     @property
     def equivariant_outputs(self) -> int | None:
-        """d, if the outputs are equivariant (a `Readout`, steerable features) and kernels are (N1, N2, d, d).
+        """d, if the outputs are equivariant (a `Readout`, steerable features), so that kernels are (N1, N2, d, d).
 
         None for other networks.
         """
@@ -103,7 +103,7 @@ class Sequential:
         return self  # immutable, so scikit-learn's clone may share it
 
     def signals(self, input_shape: tuple[int, ...]) -> tuple[Signal, ...]:
-        """Input signals of each layer, and the output signal; NetworkError names a layer that does not fit."""
+        """The input signal of each layer, and the output signal; NetworkError names a layer that does not fit."""
         return _signals(self._layers, check_shape("input_shape", input_shape))
 
     def output_shape(self, input_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -120,7 +120,7 @@ class Sequential:
     def apply(self, params: Params, x: Inputs, *, key: jax.Array | None = None) -> jax.Array:
         """Outputs (N, outputs) of the finite network for x, (N, *positions, channels), in the precision of `params`.
 
-        x may be `Masked` or `Graphs`. A network with dropout in training takes a `key`, from which it draws.
+        x may be `Masked` or `Graphs`. A network with dropout in training needs a `key` for its random draws.
         """
         if key is not None:
             check_key(key)
@@ -136,22 +136,22 @@ class Sequential:
                 return run_layers(self._layers, params, *_values(x, dtype, key), signals=signals)[0]
 
     def lower(self, input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
-        """(how many leading layers are functions of the input alone, the field program of the rest)."""
+        """(number of leading layers that are functions of the input, the field program of the other layers)."""
         return _lower(self._layers, check_shape("input_shape", input_shape))[:2]
 
     def invariant_under(self, action: GroupAction, input_shape: tuple[int, ...]) -> bool:
         """Whether the kernel is known to be invariant, k(ρ(g)x, ρ(g)x') = k(x, x') for all inputs of this shape.
 
-        By what the layers do to positions, not by values; False where they do not tell, too.
+        Decided by how layers act on positions, not by values; False also means unknown.
         """
         return _is_invariant(self._layers, action, check_shape("input_shape", input_shape))
 
     def field_symmetry(
         self, action: Action, input_shape: tuple[int, ...], moves: np.ndarray
     ) -> Literal["invariant", "equivariant"] | None:
-        """What is known of the kernel field when inputs and output positions are moved together; None: nothing.
+        """Known symmetry of the kernel field if inputs and output positions move together; None: unknown.
 
-        "invariant", where both inputs move; "equivariant", also where one moves: every finite network is equivariant.
+        "invariant": if both inputs move; "equivariant": also if one moves, since every finite network is equivariant.
         moves: where each generator of the group takes the P output positions, (generators, P).
         """
         shape = check_shape("input_shape", input_shape)
@@ -166,7 +166,7 @@ class Sequential:
     def outputs_equivariant_under(self, action: Action, input_shape: tuple[int, ...], matrices: np.ndarray) -> bool:
         """Whether K(ρ(g)x, x') = M_g K(x, x') is known for equivariant outputs, all inputs and each generator g.
 
-        matrices: (generators, d, d). Known of a `Readout` after a `Lift` of the group that moves the inputs.
+        matrices: (generators, d, d). Known for a `Readout` after a `Lift` by the group that moves the inputs.
         """
         shape = check_shape("input_shape", input_shape)
         try:
@@ -183,11 +183,11 @@ class Sequential:
 
     @property
     def samples_rotations(self) -> bool:
-        """Whether kernels may sample rotations as finely as the inputs of each call ask for."""
+        """Whether kernels may sample rotations at a resolution chosen from the inputs of each call."""
         return any(layer.samples_rotations for layer in self._layers)
 
     def sampled_for(self, x: Inputs) -> Sequential:
-        """This network with rotations sampled as finely as inputs x ask for; itself, where none are sampled.
+        """This network with rotations sampled at the resolution for inputs x; itself if it samples none.
 
         The kernel of two inputs then does not depend on the other inputs of a call. Without it each call of `kernel`
         takes the resolution that its own inputs ask for (`SphereLift.tolerance`).
@@ -206,9 +206,9 @@ class Sequential:
         """NNGP and NTK of the infinitely wide network between x1, (N1, *positions, C), and x2 (None: x1 at half cost).
 
         float32 inputs give float32 kernels, float64 ones float64; NumPy gives NumPy and JAX gives JAX arrays; works
-        under jit and is differentiable. Kernels are of one output unit. A network with a jump (Sign, Heaviside) has an
-        NNGP alone: asking for its `ntk` raises NetworkError.
-        Raises ShapeError, NotFiniteError, NetworkError, and MemoryLimitError where the result cannot fit in memory.
+        under jit and is differentiable. Kernels are of one output unit. A network with a jump (Sign, Heaviside) has
+        only an NNGP: reading its `ntk` raises NetworkError. Raises ShapeError, NotFiniteError, NetworkError, and
+        MemoryLimitError if the result cannot fit in memory.
         """
         return self._kernels(*_pair(x1, x2), engine)
 
@@ -228,9 +228,9 @@ class Sequential:
     ) -> KernelField:
         """NNGP and NTK between the P output positions of x1 and those of x2 (None: x1 at half cost), (N1, P, N2, P).
 
-        For networks that end on positions, such as a Conv or a GroupConv without a pool after it. Positions are
-        numbered row by row. `positions`: "all"; "same", the kernels at p = p', (N1, N2, P). Otherwise as `kernel`:
-        precision, arrays, derivatives and errors.
+        For networks that end on positions, such as a Conv or a GroupConv without a pool after it. Positions are in
+        row-major order. `positions`: "all"; "same", the kernels at p = p', (N1, N2, P). Precision, arrays, derivatives
+        and errors are as for `kernel`.
 
         >>> import numpy as np, equitangents as et
         >>> net = et.nn.Sequential(et.nn.Conv(8, (3, 3)), et.nn.Relu(), et.nn.Conv(1, (3, 3)))
@@ -245,7 +245,7 @@ class Sequential:
     ) -> KernelField:
         """The kernel field of every input with itself: (N, P, P), or (N, P) with positions="same".
 
-        What `kernel_field(x)` has for i = j, at the cost of N pairs: the covariances within each output, and with
+        Entries i = j of `kernel_field(x)`, at the cost of N pairs: the covariances within each output, or with
         positions="same" its variances.
         """
         return self._field(*_pair(x, None, "x"), positions, engine, own=True)
@@ -283,9 +283,9 @@ class Sequential:
     ) -> KernelCost:
         """Cost of `kernel` for n1 and n2 inputs of `input_shape` = (*positions, channels), before it runs.
 
-        n2 None: n1 inputs with themselves. `masked`: inputs with missing positions. Work is counted, memory is as
-        planned, and the time on this machine comes from one block of random inputs; `print(net.kernel_cost((32, 32, 3),
-        1000))` shows all. For a network that samples rotations, on signals (B², C), the resolution is that of
+        n2 None: n1 inputs with themselves. `masked`: inputs with missing positions. Work is counted, memory is planned,
+        and the time on this machine is extrapolated from one block of random inputs; `print(net.kernel_cost((32, 32,
+        3), 1000))` shows all. For a network that samples rotations, on signals (B², C), the resolution is that of
         random signals of unit variance.
         """
         shape = check_shape("input_shape", input_shape)
@@ -312,9 +312,9 @@ class Sequential:
 
 @contextmanager
 def naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Signals, ...]) -> Iterator[None]:
-    """ShapeError, where applying layers fails, for the first whose parameters are of other shapes than `init` gives.
+    """If applying layers fails, raise ShapeError for the first whose parameters differ in shape from those of `init`.
 
-    They are compared after the failure alone, since users' own layers may change theirs.
+    Shapes are compared only after a failure, since users' own layers may change theirs.
     """
     try:
         yield
@@ -341,10 +341,10 @@ def _values(x: Inputs, dtype: DType, key: jax.Array | None = None) -> tuple[jax.
 
 
 def _pair(x1: Inputs, x2: Inputs | None, name: str = "x1") -> tuple[Tree, Tree]:
-    """Checked inputs of two sets that fit each other: arrays (N, *positions, C), or with masks or graphs."""
+    """Two checked sets of inputs that fit each other: arrays (N, *positions, C), or with masks or graphs."""
     one = _check_inputs(name, x1)
     if x2 is None:
-        return (*without_empty_masks(one), None)
+        return (*_without_empty_masks(one), None)
     two = _check_inputs("x2", x2)
     if two.shape[1:] != one.shape[1:]:
         raise ShapeError("x2", two.shape, ("N", *one.shape[1:]), "give inputs of the shape of x1")
@@ -352,7 +352,15 @@ def _pair(x1: Inputs, x2: Inputs | None, name: str = "x1") -> tuple[Tree, Tree]:
         raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
     if getattr(one, "convention", None) != getattr(two, "convention", None):
         raise NetworkError("x2", two.convention, one.convention, verb="has masks of convention")
-    return without_empty_masks(one, two)
+    return _without_empty_masks(one, two)
+
+
+def _without_empty_masks(*inputs: Any) -> tuple[Any, ...]:
+    """Checked inputs, as plain arrays if all are `Masked` without missing positions; traced masks stay."""
+    for x in inputs:
+        if not isinstance(x, Masked) or precision.is_traced(x.mask):
+            return inputs
+    return tuple(x.x for x in inputs) if all(bool(np.all(x.mask)) for x in inputs) else inputs
 
 
 def _check_inputs(name: str, x: Inputs) -> Tree:
@@ -360,7 +368,7 @@ def _check_inputs(name: str, x: Inputs) -> Tree:
 
 
 def _of_one_position(kernels: Kernels | NngpKernels, part: Part) -> KernelField:
-    """Kernels of a network with one output position as a field of the shape that was asked for; without NTK twice."""
+    """Kernels of a network with one output position as a field of the requested shape; without NTK, the NNGP twice."""
     tail = part.tail
 
     def field(values: ArrayLike) -> ArrayLike:
@@ -390,7 +398,7 @@ def _is_invariant(layers: tuple[Layer, ...], action: GroupAction, shape: tuple[i
 def _lower(
     layers: tuple[Layer, ...], input_shape: tuple[int, ...], masks: str | None = None
 ) -> tuple[int, AnyProgram, str | None]:
-    """(leading layers without weights, the program of the rest, why there is no tangent kernel)."""
+    """(number of leading layers without weights, program of the other layers, reason why there is no NTK or None)."""
     return *lower(layers, _signals(layers, input_shape), masks), why_no_ntk(layers)
 
 
@@ -466,10 +474,10 @@ def fold_layers(layers: tuple[Layer, ...], signals: tuple[Signal, ...], group: G
 
 
 def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None) -> tuple[int, AnyProgram]:
-    """(how many leading layers are functions of the input alone, the program of the rest).
+    """(number of leading layers that are functions of the input, program of the other layers).
 
-    `signals[i]` goes into layer i, and the last comes out, which is to have one position; else raises NetworkError.
-    With `masks`, a convention for inputs with masks or graphs, it always runs over all pairs of positions.
+    `signals[i]` is the input of layer i; the last signal, the output, must have one position, else NetworkError.
+    With `masks`, the convention for inputs with masks or graphs, the program runs over all pairs of positions.
     """
     last, leading = layers[-1], _count_leading(layers, signals)
     if isinstance(last, Readout) and masks is None:
@@ -494,9 +502,9 @@ def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | N
 def lower_field(
     layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None
 ) -> tuple[int, AnyProgram]:
-    """(number of leading layers without weights, program of the rest), for a kernel field.
+    """(number of leading layers without weights, program of the other layers), for a kernel field.
 
-    Unfolded: every position of the output is wanted. Raises NetworkError for networks that end on none.
+    Not folded, since every output position is needed. Raises NetworkError for networks that do not end on positions.
     """
     leading, end = _count_leading(layers, signals), signals[-1].positions
     if layers[-1].ends_on_points:
@@ -514,7 +522,7 @@ def _count_leading(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> in
 
 
 def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None) -> AnyProgram:
-    """The program of layers, without simplification; `signals[i]` goes into layer i."""
+    """The program of layers, without simplification; `signals[i]` is the input of layer i."""
     begin, end = signals[0].positions, signals[-1].positions
     if isinstance(end, Steered):
         if not signals[-1].gaussian:

@@ -11,9 +11,9 @@ import scipy.linalg
 from equitangents import precision
 from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError
+from equitangents.functional import Get, named, names_of
 from equitangents.inference import Flow
 from equitangents.inference.spectrum import Spectrum
-from equitangents.keywords import Get, named, names_of
 from equitangents.predict.outputs import (
     OutputLayout,
     checked,

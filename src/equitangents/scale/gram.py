@@ -17,17 +17,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents._aliases import ExecutorLike
 from equitangents._types import FileName, Numbers
 from equitangents._version import __version__
 from equitangents.errors import MemoryLimitError, StoreError, require
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.program import VERSION
 from equitangents.memory import check_fits
-from equitangents.progress import Progress, ProgressCallback, told_by
+from equitangents.progress import Progress, ProgressCallback, callback_of
 from equitangents.scale import executors, record
 from equitangents.scale.chunks import LARGEST, Chunks, Tile, Values, ZarrTiles, tile_bytes
-from equitangents.scale.executors import part_of
+from equitangents.scale.executors import ExecutorLike, part_of
 from equitangents.scale.place import DamagedTileError, Place, check_room, place, remove_all, store_errors, sweep
 from equitangents.scale.record import FIELDS, Data, Record, read_record
 from equitangents.validation import check_whole
@@ -260,7 +259,7 @@ class GramStore:
                 left); False: it is logged.
         """
         executors.check_executor(executor)
-        told_by(progress)
+        callback_of(progress)
         mine = part_of(self.tiles, shard)
         with self._files():
             self._work.check()

@@ -18,20 +18,21 @@ import numpy as np
 from equitangents._types import Numbers
 from equitangents._version import FORMAT, __version__
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
-from equitangents.files import LEFTOVER, alone, checksum
-from equitangents.foreign_files import Rows, read_json
+from equitangents.files import LEFTOVER, alone
+from equitangents.foreign_files import read_json
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.program import VERSION
 from equitangents.precision import working_dtype
 from equitangents.scale.chunks import Chunks, TileGrid, ZarrTiles, side_of_tile
-from equitangents.scale.identity import engine_of, network_hash, rows_digest, rows_of
+from equitangents.scale.identity import checksum, engine_of, network_hash, rows_digest, rows_of
 from equitangents.scale.place import ObjectPath, Place, content, remove_all, write_whole
+from equitangents.scale.reading import LazyArray
 from equitangents.validation import check_unmasked
 
 FIELDS = ("nngp", "ntk")
 NAME = "zarr.json"
 KEY = "equitangents"  # of the record among the attributes
-Data = dict[str, Rows]  # the inputs x1 and perhaps x2 by name
+Data = dict[str, LazyArray]  # the inputs x1 and perhaps x2 by name
 
 
 @dataclass(frozen=True)
@@ -174,10 +175,10 @@ def _record_in(folder: Place) -> Record | None:
         raise StoreError("path", str(folder), "a folder that can be read", str(error.strerror or error)) from None
 
 
-def opened(name: str, x: Numbers | Rows) -> Rows:
+def opened(name: str, x: Numbers | LazyArray) -> LazyArray:
     """An array whose rows can be read: NumPy's, a memory map, Zarr's; of others a NumPy array."""
     check_unmasked(name, x)
-    rows = x if isinstance(x, Rows) else np.asarray(x)
+    rows = x if isinstance(x, LazyArray) else np.asarray(x)
     shape = tuple(rows.shape)
     if len(shape) > 1 and shape[0] == 0:
         raise ShapeError(name, shape, "at least one input")

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from equitangents import nn, precision
 from equitangents._types import DType, Params, Tree
-from equitangents.keywords import named, names_of
+from equitangents.functional import named, names_of
 from equitangents.nn.layer import Layer, Structure
 from equitangents.nn.sequential import chain, naming_misfits, run_layers, why_no_ntk
 from equitangents.stax.by_layers import evaluated

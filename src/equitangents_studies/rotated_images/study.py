@@ -24,12 +24,13 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents_studies.baselines.networks import patch_cnn
+from equitangents_studies.common.ensembles import train_to_last
 from equitangents_studies.common.images import Chosen, Images, load_images, zero_at_border
 from equitangents_studies.common.infinite import largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch, same_predictions
-from equitangents_studies.common.scores import COVERS, Trained, disjoint_scores, powers_of_two
-from equitangents_studies.common.training import train_to_last
+from equitangents_studies.common.scores import COVERS, TrainedScores, disjoint_scores, powers_of_two
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import (
     P_VALUE,
     Claim,
@@ -43,7 +44,6 @@ from equitangents_studies.framework.claims import (
     theirs,
 )
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 ROTATIONS = actions.image_rotations(4)
 STATED_AGREEMENT = {
@@ -55,14 +55,14 @@ TISSUE = ("histology_crc5", "histology_lc25000_colon", "nct_crc_he")
 
 
 @dataclass(frozen=True)
-class Settings(Chosen):
+class RotatedSettings(Chosen):
     """`group` rotates images, or rotates and reflects them; where it resamples pixels, the corners of a rotated image
     are filled with the image's mean or, after a shift, with its border (`zero`), and no network is exactly invariant.
     The first layer cuts the image into 2×2 patches, further ones are 3×3 convolutions; `channels` has one entry a
     layer, and `narrow` those of a second ensemble, trained likewise, that shows what width does (empty: leave it out).
     The `readout` takes all positions or their mean. `rate` is a fraction of the largest stable learning rate;
-    `infinite_train` of the images train the infinitely wide ensemble (0: leave it out); with all of them it tells what
-    to expect of the trained one. Architecture, sizes and rates are our choice.
+    `infinite_train` of the images train the infinitely wide ensemble (0: leave it out); with all of them it predicts
+    the scores of the trained one. Architecture, sizes and rates are our choice.
     """
 
     group: Literal["C2", "C4", "C8", "C16", "D4", "D8"] = "C4"
@@ -81,7 +81,7 @@ class Settings(Chosen):
 
 
 PRESETS = presets(
-    Settings(),
+    RotatedSettings(),
     desk="data=fashion_mnist foreign=mnist,cifar10,noise train_images=2000 test_images=500 channels=16,16 "
     "narrow=4,4 recorded_epochs=0,1,2,4,6,8,10,12 infinite_train=2000",
     paper="data=fashion_mnist foreign=mnist,cifar10,noise train_images=none test_images=1000 foreign_images=1000 "
@@ -91,14 +91,14 @@ PRESETS = presets(
 )
 
 
-def network(settings: Settings, outputs: int) -> nn.Sequential:
+def network(settings: RotatedSettings, outputs: int) -> nn.Sequential:
     """The CNN: C4 and D4 carry its windows to windows, so its kernel is invariant under them."""
     pooled = settings.readout == "pool"
     return patch_cnn(settings.channels, outputs, padding="circular", output_std=settings.output_std, pooled=pooled)
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Sizes and epochs that fit each other, and images that are there."""
+def check_settings(settings: RotatedSettings, data_dir: Path | None) -> None:
+    """Require sizes and epochs that fit each other, and available images."""
     at_least(settings, members=2)
     deep = len(settings.narrow) in (0, len(settings.channels))
     check(deep, "narrow", settings.narrow, "empty, or as many layers as channels has")
@@ -109,25 +109,25 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     chosen_images(settings, data_dir)
 
 
-def chosen_images(settings: Settings, data_dir: Path | None) -> Images:
+def chosen_images(settings: RotatedSettings, data_dir: Path | None) -> Images:
     """The images, shifted so that their border is 0 where `zero` says so."""
     images = load_images(settings, data_dir)
     return images if settings.zero == "mean" else zero_at_border(images)
 
 
-def image_action(settings: Settings, images: Images) -> Action:
+def image_action(settings: RotatedSettings, images: Images) -> Action:
     """How the group moves the images."""
     action: Action = actions.as_action("group", settings.group, images.train_x.shape)
     return action
 
 
-def experiment(settings: Settings) -> str:
-    """Where in the source the experiment stands that this is a copy of."""
+def experiment(settings: RotatedSettings) -> str:
+    """The place in the source of the experiment that this study repeats."""
     of = "histological images" if settings.data in TISSUE else "rotated FashionMNIST"
     return f"experiment on {of}" + ("" if settings.group == "C4" else f", {settings.group}")
 
 
-def stated_agreement(settings: Settings) -> str:
+def stated_agreement(settings: RotatedSettings) -> str:
     """The source's numbers, which are of Fashion-MNIST; of tissue it states none."""
     if settings.data in TISSUE or settings.group not in STATED_AGREEMENT:
         return ""
@@ -135,7 +135,7 @@ def stated_agreement(settings: Settings) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class RotatedResults:
     """Predicted classes on orbits, by set of inputs ("test" and the foreign ones).
 
     `members[set]` (E, M, |G|, N), `mean[set]` and `infinite[set]` (E, |G|, N) at the E epochs of `epochs`;
@@ -179,11 +179,11 @@ class Results:
 
     @property
     def trained_epochs(self) -> list[int]:
-        """Those recorded after the first step."""
+        """Recorded epochs after the first step."""
         return [int(e) for e in self.epochs if e > 0]
 
     def at(self, epoch: int) -> int:
-        """The place of an epoch among those recorded."""
+        """The index of a recorded epoch."""
         return list(map(int, self.epochs)).index(epoch)
 
     def label(self, name: str, epoch: int | None = None) -> str:
@@ -194,7 +194,7 @@ class Results:
 Keep = Callable[[Arrays], Arrays]
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: RotatedSettings, folder: RunFolder) -> RotatedResults:
     """Train the ensemble and solve the infinitely wide one, at the same times."""
     images = chosen_images(settings, folder.data_dir)
     action, names = image_action(settings, images), images.sets
@@ -220,7 +220,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     last = lambda recorded: {name: _classes(outputs[-1]) for name, outputs in recorded.items()}
     narrow = train("narrow", "narrower ", settings.narrow, [settings.epochs], last) if settings.narrow else {}
     of = lambda what: {name: infinite[what + name] for name in names if what + name in infinite}
-    return Results(
+    return RotatedResults(
         images=images,
         action=action,
         epochs=epochs,
@@ -233,7 +233,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     )
 
 
-def _rate(settings: Settings, images: Images, action: Action) -> Arrays:
+def _rate(settings: RotatedSettings, images: Images, action: Action) -> Arrays:
     few = min(128, len(images.train_x))
     x, net = images.train_x[:few].astype(np.float64), network(settings, images.classes)
     largest = largest_rate(net, x, images.targets[:few], augmentation=action)
@@ -241,7 +241,7 @@ def _rate(settings: Settings, images: Images, action: Action) -> Arrays:
 
 
 def _infinite(
-    settings: Settings, images: Images, action: Action, epochs: np.ndarray, rate: float, task: Task
+    settings: RotatedSettings, images: Images, action: Action, epochs: np.ndarray, rate: float, task: Task
 ) -> Arrays:
     """Predicted classes of the closed form, in float64, on every element of every orbit: nothing is assumed equal."""
     model = InfiniteEnsemble(network(settings, images.classes), augmentation=action, time=0.0, learning_rate=rate)
@@ -293,20 +293,20 @@ PREDICTED, DRAWS = 100, 200  # inputs whose orbits are drawn jointly, and ensemb
 TOLERANCE = 0.05  # of |G|
 
 
-def trained(settings: Settings, results: Results, name: str, members: int) -> Trained:
+def trained(settings: RotatedSettings, results: RotatedResults, name: str, members: int) -> TrainedScores:
     """Disjoint ensembles of `members` trained networks on the inputs that the prediction is for."""
     labels = lambda groups: results.agreement(groups.mean(axis=1).argmax(axis=-1))
     scores = disjoint_scores(results.outputs[name][:, :, :PREDICTED], members, labels)
     expected, low, high = results.predicted[name][powers_of_two(settings.members).index(members)]
-    return Trained(scores, float(expected), float(low), float(high))
+    return TrainedScores(scores, float(expected), float(low), float(high))
 
 
-def judged_sets(results: Results) -> tuple[str, ...]:
+def judged_sets(results: RotatedResults) -> tuple[str, ...]:
     """Sets of inputs with a prediction and with the outputs of trained members."""
     return tuple(name for name in results.predicted if name in results.outputs)
 
 
-def differences(settings: Settings, results: Results) -> Records:
+def differences(settings: RotatedSettings, results: RotatedResults) -> Records:
     """Trained minus expected for every set and every M, with intervals that hold together."""
     sizes, names = powers_of_two(settings.members), judged_sets(results)
     level, bounds = shared_level(len(sizes) * len(names)), results.scales["agreement"]
@@ -318,8 +318,8 @@ def differences(settings: Settings, results: Results) -> Records:
     )
 
 
-def _nearer(results: Results, names: tuple[str, ...], level: float) -> Estimate:
-    """How much nearer than the narrow networks the others are to what is expected, mean over `names`."""
+def _nearer(results: RotatedResults, names: tuple[str, ...], level: float) -> Estimate:
+    """Difference from the prediction of the narrow minus that of the wide networks, mean over `names`."""
     scores = lambda labels: results.agreement(labels[:, :, :PREDICTED]).mean(axis=-1)  # of every member
     columns = [scores(results.narrow[name]) for name in names] + [scores(results.members[name][-1]) for name in names]
     expected = np.array([results.predicted[name][0, 0] for name in names])
@@ -328,8 +328,8 @@ def _nearer(results: Results, names: tuple[str, ...], level: float) -> Estimate:
     return bootstrap(np.column_stack(columns), nearer, confidence=level)
 
 
-def approach_claim(settings: Settings, results: Results) -> Claim:
-    """Whether wider networks agree with themselves more nearly as often as infinitely wide ones."""
+def approach_claim(settings: RotatedSettings, results: RotatedResults) -> Claim:
+    """Whether the agreement of wider networks is nearer to that of infinitely wide ones."""
     names = judged_sets(results)
     each = Records.over(lambda name: _nearer(results, (name,), shared_level(len(names))), results.label, name=names)
     few, many = settings.narrow[-1], settings.channels[-1]
@@ -346,8 +346,8 @@ def approach_claim(settings: Settings, results: Results) -> Claim:
     )
 
 
-def members_finding(settings: Settings, results: Results) -> Claim:
-    """Ensembles of every size, to within a tolerance that is ours."""
+def members_finding(settings: RotatedSettings, results: RotatedResults) -> Claim:
+    """Trained against predicted ensembles of every size, to within our tolerance."""
     return claim(
         f"Ensembles of every size agree with themselves as often as infinitely wide ones, to within "
         f"{100 * TOLERANCE:g} % of the rotations",
@@ -365,7 +365,7 @@ _ROUNDING = 1e-9  # of the root mean square of the outputs
 _RARE = 0.001  # the level of the test that the untrained mean is one more member
 
 
-def lead(results: Results, name: str, epoch: int, level: float = 0.95, *, best: bool = False) -> Estimate:
+def lead(results: RotatedResults, name: str, epoch: int, level: float = 0.95, *, best: bool = False) -> Estimate:
     """Orbit same predictions of the mean minus those of a member, or of the best one; bootstrapped over inputs."""
     mean, members = (results.agreement(of[name][epoch]) for of in (results.mean, results.members))
     bounds = (1.0 - results.order, results.order - 1.0)
@@ -382,8 +382,8 @@ def over_sets(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(value, value - below, value + above, estimates[0].confidence)
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """The source's claims, then what we asked besides, then that untrained means have the law of a member."""
+def claims(settings: RotatedSettings, results: RotatedResults) -> Sequence[Claim]:
+    """The source's claims, our own questions, and the check that untrained means have the law of a member."""
     judged = [ahead(settings, results)]
     if results.infinite and results.action.exact:
         judged.append(invariant(settings, results))
@@ -395,7 +395,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     return [*judged, _untrained(results)]
 
 
-def ahead(settings: Settings, results: Results) -> Claim:
+def ahead(settings: RotatedSettings, results: RotatedResults) -> Claim:
     """The mean against its members, as the source shows them: at every recorded time, on every set."""
     epochs, names = results.trained_epochs, tuple(results.images.sets)
     of = lambda epoch, name: lead(results, name, results.at(epoch), shared_level(len(epochs)))
@@ -419,8 +419,8 @@ def ahead(settings: Settings, results: Results) -> Claim:
     )
 
 
-def invariant(settings: Settings, results: Results) -> Claim:
-    """By how much μ_t changes, as a share of the smallest lead of one output over the next; at t = 0 all are 0."""
+def invariant(settings: RotatedSettings, results: RotatedResults) -> Claim:
+    """Change of μ_t over the smallest lead of one output over the next; at t = 0 all are 0."""
     epochs, names, at = results.trained_epochs, tuple(results.images.sets), results.at
     moved = lambda name, epoch: exactly(results.deviation[name][at(epoch)])
     margin = min(float(results.margin[name][at(epoch)]) for name in names for epoch in epochs)
@@ -436,47 +436,47 @@ def invariant(settings: Settings, results: Results) -> Claim:
     )
 
 
-def _best(settings: Settings, results: Results) -> Claim:
+def _best(settings: RotatedSettings, results: RotatedResults) -> Claim:
     names, level = tuple(results.images.sets), shared_level(len(results.images.sets))
     each = Records.over(lambda name: lead(results, name, -1, level, best=True), results.label, name=names)
     return claim(
         f"After training the ensemble agrees with itself more often than the best of its {settings.members} members",
         each,
         measure=f"Orbit same predictions of the mean of {settings.members} CNNs minus those of the best of them after "
-        f"epoch {settings.epochs}, in rotations out of {results.order}; the best is chosen anew in every resample.",
+        f"epoch {settings.epochs}, in rotations out of {results.order}; the best is chosen in every resample.",
         covers="inputs",
         at_least=0,
         by=ours("ours: choosing a member in place of averaging"),
     )
 
 
-def _untrained(results: Results) -> Claim:
-    """Means of M networks drawn from a centred Gaussian process are, but for 1/√M, draws from it."""
+def _untrained(results: RotatedResults) -> Claim:
+    """√M times the mean of M draws from a centred Gaussian process is a draw from it."""
     names = tuple(results.images.sets)
     agreement = lambda labels, name: results.agreement(labels[name][results.at(0)]).mean(axis=-1)
     of_mean, of_members = (
         np.array([agreement(of, name) for name in names]).mean(axis=0) for of in (results.mean, results.members)
     )
-    spread = float(of_members.std(ddof=1)) * (1 + 1 / len(of_members)) ** 0.5
+    std = float(of_members.std(ddof=1)) * (1 + 1 / len(of_members)) ** 0.5
     off = float(of_mean - of_members.mean())
-    p = 2 * scipy.stats.t.sf(abs(off) / spread, len(of_members) - 1) if spread > 0 else float(off == 0)
+    p = 2 * scipy.stats.t.sf(abs(off) / std, len(of_members) - 1) if std > 0 else float(off == 0)
     return claim(
         "Before training the ensemble agrees with itself as often as one more member",
         {"before training": exactly(p)},
         measure="Student’s test of the untrained mean’s orbit same predictions, averaged over all sets, as one more of "
-        f"the members’: {of_mean:.2f} beside {of_members.mean():.2f} with a spread of {of_members.std(ddof=1):.2f}.",
+        f"the members’: {of_mean:.2f} against {of_members.mean():.2f} (standard deviation {of_members.std(ddof=1):.2f}).",
         covers=P_VALUE,
         at_least=_RARE,
         by=identity("check: a mean of centred Gaussian processes is one of them, up to scale"),
     )
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: RotatedSettings, results: RotatedResults, folder: RunFolder) -> list[Shown]:
     """Agreement over training, and the scores after the last epoch."""
     return [agreement_figure(settings, results, folder), _final_table(settings, results)]
 
 
-def _through_training(axes: Axes, settings: Settings, results: Results, name: str, which: str) -> None:
+def _through_training(axes: Axes, settings: RotatedSettings, results: RotatedResults, name: str, which: str) -> None:
     """Members, their mean with its interval over inputs, and infinite width, against the epochs."""
     score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
     axes.plot(
@@ -496,7 +496,7 @@ def _through_training(axes: Axes, settings: Settings, results: Results, name: st
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
 
 
-def agreement_figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def agreement_figure(settings: RotatedSettings, results: RotatedResults, folder: RunFolder) -> Figure:
     """The study's main figure."""
     with drawing.panels(
         folder,
@@ -516,7 +516,7 @@ def agreement_figure(settings: Settings, results: Results, folder: RunFolder) ->
     return drawn.figure
 
 
-def _final_table(settings: Settings, results: Results) -> Table:
+def _final_table(settings: RotatedSettings, results: RotatedResults) -> Table:
     def row(title: str, name: str, which: str, digits: int) -> list[object]:
         score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
         members = score(results.members[name][-1]).mean(axis=-1)
@@ -536,4 +536,4 @@ def _final_table(settings: Settings, results: Results) -> Table:
     return table(f"After the last epoch; in brackets 95 % intervals over inputs.{stated}", header, rows)
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

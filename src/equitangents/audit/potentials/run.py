@@ -41,7 +41,7 @@ from equitangents.audit.report.sections import MissingSection
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError, require
 from equitangents.groups import so3
 from equitangents.keywords import unknown
-from equitangents.progress import Progress, ProgressCallback, told_by
+from equitangents.progress import Progress, ProgressCallback, callback_of
 from equitangents.validation import check_number
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def atoms(
     """
     began = time.perf_counter()
     require("ase", "atoms", "the audit of potentials")
-    told_by(progress)
+    callback_of(progress)
     given, asked = check_structures(structures), _check_tests(tests)
     if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
         raise InvalidArgumentError("elements", elements, "a whole number, at least 1")

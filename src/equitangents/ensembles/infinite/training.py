@@ -1,14 +1,14 @@
-"""What an ensemble is trained on, and the problems that give its mean and its covariance: the smallest that are exact.
+"""Training data of an ensemble, and the smallest exact problems for its mean and its covariance.
 
 no augmentation                            dense N×N, for both
-every member is equivariant already        dense N×N: copies count more against the ridge, and no more (fields alone)
+every member is equivariant already        dense N×N: copies only change the weight against the ridge (fields only)
 the kernel is invariant under the action   mean: orbit-averaged N×N for invariant labels, else the irreps that hold
                                            labels; covariance: all irreps
-anything else                              the explicit augmented samples, for both; it says why
+anything else                              the explicit augmented samples, for both, with the reason
 
 Of fields on P positions, and of d equivariant outputs, rows of a problem are points, NP or Nd of them. Their loss
 L = (1/2N) Σ_i Σ_p |f(x_i)(p) − y_i(p)|² is a mean over samples and a sum over positions, as over outputs. A loss that
-is a mean over positions, too, reaches at time t what is reached here at t/P.
+averages over positions, too, reaches at time t the state of time t/P here.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ _SAME = 1e-12  # of the largest target: how well copies agree that are moved by 
 
 @dataclass(frozen=True)
 class Training:
-    """What an ensemble is trained on; problems are solved when first asked for.
+    """Training data of an ensemble; its problems are solved on first use.
 
     augmentation, label_action, x (N, …) and y (N, *positions, outputs) are those of `fit`. kernel, action, rows and
-    labels are those of the problems: of inputs, or of points where outputs are at `positions`. labels (rows, outputs),
-    or (|G|, rows, outputs) where copies of a row have labels of their own. way: which problem gives the mean, "dense",
-    "equivariant", "averages", "irreps" or "explicit"; reason: why the last.
+    labels are those of the problems: of inputs, or of points if outputs are at `positions`. labels (rows, outputs),
+    or (|G|, rows, outputs) if copies of a row have different labels. way: the problem for the mean, "dense",
+    "equivariant", "averages", "irreps" or "explicit"; reason: why it is "explicit".
     """
 
     kernel: KernelFunction
@@ -76,7 +76,7 @@ class Training:
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """The positions of outputs, () for one a sample."""
+        """The positions of outputs; () for one output per sample."""
         return () if self.positions is None else self.positions.shape
 
     @property
@@ -91,7 +91,7 @@ class Training:
 
     @property
     def solver(self) -> str:
-        """What gives the mean."""
+        """Description of the problem that gives the mean."""
         n, kernel = self.size, self.kernel
         if self.formulation == "irreps":
             solved = cast(IrrepProblem, self.mean_problem).transform.irreps
@@ -107,7 +107,7 @@ class Training:
 
     @property
     def covariance_solver(self) -> str:
-        """How covariances are computed: irrep by irrep, or as the mean is."""
+        """Description of the covariance's problem: by irreps, or that of the mean."""
         return irrep_problem.name_of(self.action, self.irreps) + self.size[1:] if self.by_irreps else self.solver
 
     @property
@@ -117,7 +117,7 @@ class Training:
 
     @cached_property
     def mean_problem(self) -> KernelPredictor:
-        """Solved for the mean."""
+        """The problem solved for the mean."""
         settings = self.settings
         if self.formulation == "explicit":
             return self._explicit()
@@ -137,7 +137,7 @@ class Training:
 
     @cached_property
     def covariance_problem(self) -> KernelPredictor:
-        """Solved for mean and covariance; with solver="auto" by a decomposition, if one fits into memory."""
+        """The problem solved for mean and covariance; with solver="auto" by a decomposition, if it fits into memory."""
         if self.by_irreps:
             logger.info("covariances by %s", self.covariance_solver)
             known = cast(IrrepProblem, self.mean_problem) if self.formulation == "irreps" else None
@@ -154,7 +154,7 @@ class Training:
 
     @cached_property
     def decomposed(self) -> Training:
-        """This training, its problems solved by eigendecompositions: what many times and left-out samples need."""
+        """This training with problems solved by eigendecomposition, for many times and leave-one-out."""
         solved = self.mean_problem
         if isinstance(solved, Decomposed):
             return self
@@ -221,7 +221,7 @@ class Training:
         return self._by_element(solved.sample_orbits(self.rows_of(x), draws, time, key=key, limit=limit))
 
     def rows_of(self, x: ArrayLike) -> DataRows:
-        """The rows of inputs x (M, …): themselves, or all positions, signal by signal."""
+        """The rows for inputs x (M, …): x itself, or all positions, signal by signal."""
         return x if self.positions is None else FieldPoints.of(np.asarray(x), self.positions.count)
 
     def copies(self) -> np.ndarray:
@@ -241,7 +241,7 @@ class Training:
 
     @cached_property
     def irreps(self) -> tuple[FourierIrrep, ...]:
-        """All irreps of the augmentation's group: those of the problem that is solved, where one is."""
+        """All irreps of the augmentation's group, taken from a solved problem if there is one."""
         solved = vars(self).get("mean_problem")
         return solved.irreps if isinstance(solved, IrrepProblem) else fourier_irreps(self.action.group)
 
@@ -267,13 +267,13 @@ class Training:
         return predictor.dense(self.kernel, rows, y, self.settings, each, remedy)
 
     def _orbit_group(self) -> Group:
-        """The augmentation's group; InvalidArgumentError where there is none."""
+        """The augmentation's group; InvalidArgumentError if there is none."""
         if not isinstance(self.augmentation, Action):
             raise InvalidArgumentError("orbits are those of the augmentation's group; this ensemble has no such group")
         return self.augmentation.group
 
     def _by_element(self, values: np.ndarray) -> np.ndarray:
-        """Values at g z for rows z, (·, rows, |G|, outputs), as those at ρ_X(g) x, (·, M, |G|, *positions, outputs).
+        """Values at g z, (·, rows, |G|, outputs), ordered as those at ρ_X(g) x, (·, M, |G|, *positions, outputs).
 
         g (x, p) = (ρ_X(g) x, π_g p).
         """
@@ -294,9 +294,9 @@ def make_training(
     positions: OutputPositions | None,
     settings: TrainingSettings,
 ) -> Training:
-    """Training on y (N, outputs), or of fields (N, *positions, outputs).
+    """Training on y (N, outputs), or for fields (N, *positions, outputs).
 
-    A subset of an action that is a subgroup becomes an action of its own.
+    A subset of an action that is a subgroup becomes a restricted action.
     """
     x = x if positions is None else np.asarray(x)
     equivariant = positions is not None and positions.equivariant
@@ -329,7 +329,7 @@ def make_training(
 
 
 def _labels_of_points(training: Training) -> np.ndarray:
-    """Labels of points, (|G|, rows, outputs), copy g at π_g p; (rows, outputs) where all copies of one agree."""
+    """Labels of points, (|G|, rows, outputs), copy g at π_g p; (rows, outputs) if all copies of a point agree."""
     table, copies = training.action.table, training.copies()
     values = copies.reshape(len(copies), len(training.x), table.shape[1], -1)
     at = np.stack([values[g][:, table[g]] for g in range(len(table))])

@@ -1,4 +1,4 @@
-"""Input layers of steerable networks: point clouds, images, global features, signals on the sphere; their signals."""
+"""Input layers of steerable networks (point clouds, images, global features, sphere signals), and their signals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from equitangents.steerable.features import MAX_DEGREE, SPACES, SteerableIrrep, 
 
 
 class InputLayer(ParameterFree):
-    """Input layer, the first of a network: the representation of the input's channels under the group named `group`."""
+    """The first layer of a network: defines how the group named `group` acts on the input's channels."""
 
     steers: ClassVar[bool] = True
     spaces: ClassVar[tuple[int, ...]] = (2, 3)
@@ -44,7 +44,7 @@ class InputLayer(ParameterFree):
         return group_name(self.group)
 
     def _check(self, signal: Signal, channels: int | None = None, remedy: str = "") -> None:
-        """Raise NetworkError unless `signal` is what it reads, with so many channels."""
+        """Raise NetworkError unless `signal` is the layer's input, with `channels` channels."""
         axes, message = self.reads
         if not signal.deterministic or signal.axes != axes:
             raise NetworkError(message)
@@ -52,19 +52,19 @@ class InputLayer(ParameterFree):
             raise NetworkError("signal", signal.channels, channels, remedy, verb="has channels,")
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """No operations, since a layer without weights only changes the inputs of the kernel."""
+        """No operations: a layer without weights only changes the kernel's inputs."""
         return ()
 
 
 @dataclass(frozen=True)
 class FeatureVector(InputLayer):
-    """Reads features of a whole input, (N, channels), without points.
+    """Global features (N, channels), without points. The first layer of a network.
 
     Args:
         group: "SO(2)", "O(2)", "SO(3)" or "O(3)", by name or as a group.
-        features: How the channels turn, such as "2x0+1x1".
+        features: Irreps of the channels, such as "2x0+1x1".
 
-    SteerableDense and nonlinearities follow. The first layer of a network.
+    SteerableDense and nonlinearities follow.
 
     >>> from equitangents import nn
     >>> net = nn.Sequential(nn.FeatureVector("SO(3)", "2x0+1x1"), nn.SteerableDense("1x1"))
@@ -88,7 +88,7 @@ class FeatureVector(InputLayer):
 
 @dataclass(frozen=True)
 class SphereSignal(InputLayer):
-    """Reads signals on the sphere by their harmonic coefficients, (N, B², C), at the index l² + l + m.
+    """Signals on the sphere as harmonic coefficients, (N, B², C), at the index l² + l + m. An input layer.
 
     Degree l of the C channels becomes C copies of the irrep l, for l below B. SteerableDense is then a convolution with
     zonal filters, with one weight for every degree and two channels, and FourierNonlinearity a function of the signal's
@@ -112,7 +112,7 @@ class SphereSignal(InputLayer):
     group: SymmetryGroup | str = "SO(3)"
 
     def signal(self, signal: Signal) -> Signal:
-        """One copy of every degree for each channel of the input."""
+        """One copy of every degree for each input channel."""
         self._check(signal)
         bandlimit = bandlimit_of(signal, MAX_DEGREE + 1, "give fewer coefficients, or begin with SphereLift")
         features = signals_on_directions(self.group_name, signal.channels, bandlimit)
@@ -133,14 +133,14 @@ def signals_on_directions(group: str, copies: int, bandlimit: int) -> Features:
 
 @dataclass(frozen=True)
 class PointCloud(InputLayer):
-    """Reads points with features, (N, P, n + channels): n coordinates, 2 in the plane and 3 in space, then channels.
+    """Points with features, (N, P, n + channels): n coordinates (2 in the plane, 3 in space), then channels.
 
     Args:
         group: "SO(2)" or "O(2)" in the plane, "SO(3)" or "O(3)" in space, by name or as a group.
-        features: How the channels turn, such as "2x0+1x1"; None: there are none, and each point has the number 1.
+        features: Irreps of the channels, such as "2x0+1x1"; None: no channels, and each point has the scalar 1.
 
-    What the network makes of a cloud depends on differences of coordinates alone. Clouds of several sizes go into one
-    array as `Masked`. The first layer of a network.
+    Outputs depend only on differences of coordinates. Clouds of different sizes go into one array as `Masked`. The
+    first layer of a network.
 
     >>> from equitangents import nn
     >>> nn.PointCloud("SO(3)", "2x0+1x1").features.dimension
@@ -159,17 +159,17 @@ class PointCloud(InputLayer):
         return Signal(Steered(features, signal.positions.count), n + features.dimension, deterministic=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """The points as they came, with a 1 where there are no features."""
+        """The input points, with a feature 1 if there are no channels."""
         return x if self.features is not None else jnp.concatenate([x, jnp.ones_like(x[..., :1])], axis=-1)
 
 
 @dataclass(frozen=True)
 class PlaneImage(InputLayer):
-    """Reads images (N, H, W, C) as points at their pixels, at distance 1 and around the image's centre.
+    """Images (N, H, W, C) as points at their pixels, with unit spacing, around the image's centre.
 
-    `group` is "SO(2)" or "O(2)"; `features` say how the channels turn, C numbers unless given. x points along columns
-    to the right and y upwards, so that `numpy.rot90` turns the points by 90°. Turns that map the grid to itself are
-    exact symmetries; others hold as far as a sum over pixels approximates an integral. The first layer of a network.
+    `group` is "SO(2)" or "O(2)"; `features` are the irreps of the channels, C scalars by default. x points along
+    columns to the right and y upwards, so that `numpy.rot90` rotates the points by 90°. Rotations that map the grid to
+    itself are exact symmetries; for others, a sum over pixels approximates an integral. The first layer of a network.
     """
 
     spaces: ClassVar[tuple[int, ...]] = (2,)
@@ -178,7 +178,7 @@ class PlaneImage(InputLayer):
     features: Features | str | None = None
 
     def signal(self, signal: Signal) -> Signal:
-        """One point a pixel."""
+        """A signal with one point per pixel."""
         features = Features(self.features or f"{signal.channels}x{trivial(self.group_name)}", self.group)
         self._check(signal, features.dimension, "give as many as the features have")
         positions = Steered(features, signal.positions.count, grid=signal.positions.shape)
@@ -194,7 +194,7 @@ class PlaneImage(InputLayer):
 
 
 def steered(signal: Signal) -> Steered:
-    """The positions of a signal of steerable features; NetworkError for others."""
+    """The steerable positions of a signal; NetworkError if it has none."""
     if not isinstance(signal.positions, Steered):
         raise NetworkError(
             "it reads steerable features; begin the network with PointCloud, PlaneImage, SphereSignal or FeatureVector"
