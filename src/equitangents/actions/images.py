@@ -20,6 +20,8 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group, SymmetryGroup, cyclic, dihedral
 from equitangents.validation import check_array, check_whole
 
+Mask = Literal["circle"] | None
+
 
 @final
 class ExactRotations(PositionAction):
@@ -62,9 +64,7 @@ class ExactRotations(PositionAction):
         check_square(name, positions, self.turns)
 
 
-def image_dihedral(
-    n: int, order: int = 3, mask: Literal["circle"] | None = None
-) -> ExactRotations | ResampledRotations:
+def image_dihedral(n: int, order: int = 3, mask: Mask = None) -> ExactRotations | ResampledRotations:
     """The dihedral group D_n on images (N, H, W, C) about their centre, exactly for n in {1, 2, 4}.
 
     Element f·n + k reflects left and right f times, (i, j) → (i, W − 1 − j), then rotates counter-clockwise by
@@ -210,9 +210,7 @@ class ResampledRotations(Action):
         return y if self.mask is None else y * xp.asarray(disc(x.shape[1:3])[..., None], x.dtype)
 
 
-def image_rotations(
-    n: int, order: int = 3, mask: Literal["circle"] | None = None
-) -> ExactRotations | ResampledRotations:
+def image_rotations(n: int, order: int = 3, mask: Mask = None) -> ExactRotations | ResampledRotations:
     """C_n on images (N, H, W, C): element g rotates counter-clockwise by g·360°/n about the image's centre.
 
     For n in {1, 2, 4} the action is exact: np.rot90(x, g, axes=(1, 2)) for n = 4. For other n, images are interpolated

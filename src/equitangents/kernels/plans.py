@@ -471,8 +471,8 @@ def _offsets(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:
     found = [last]
     for before, part in zip(reversed(parts[:-1]), reversed(parts[1:]), strict=True):
         assert part.pool is not None
-        differences = _differences(part.steps, part.levels[0].grid, found[0])
-        found.insert(0, before.levels[-1].finer(part.pool, differences))
+        deltas = _differences(part.steps, part.levels[0].grid, found[0])
+        found.insert(0, before.levels[-1].finer(part.pool, deltas))
     return [*(in_bands(each, n) for each, n in zip(found[:-1], _strides(parts), strict=False)), last]
 
 

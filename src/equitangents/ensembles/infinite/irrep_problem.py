@@ -213,9 +213,7 @@ def solve(
 
     labels (|G|, N, outputs): that of ρ(g) x_i. solved: the problem in some of the irreps, whose spectra are reused.
     """
-    settings.ridge.check_one(
-        f"{name_of(action, irreps)} take one: give a number, or use invariant labels and means only"
-    )
+    settings.ridge.check_one(f"{name_of(action, irreps)} take one: give a number, or invariant labels and means only")
     n, order = len(x), action.group.order
     orbits = action.data_orbits(x) if isinstance(action, PointAction) else find_orbits(action, x)
     mean_labels, consistent = orbits.mean_labels(labels)

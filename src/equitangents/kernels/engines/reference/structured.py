@@ -214,9 +214,7 @@ def aggregated(op: Mix, state: JointState, context: Context) -> JointState:
     if op.matrix is None:
         return _by_matrices(state, tuple(g.astype(state.sides[0].q.dtype) for g in context.graphs), state.masks)
     square = op.matrix.array.shape[0] == op.matrix.array.shape[1]
-    return _by_matrices(
-        state, _broadcast(op.matrix.array, state), state.masks if square else (None,) * len(state.sides)
-    )
+    return _by_matrices(state, _tiled(op.matrix.array, state), state.masks if square else (None,) * len(state.sides))
 
 
 def _window_pooled(op: Pool | BlockSums | WindowPool, state: JointState, convention: str) -> JointState:
@@ -226,10 +224,10 @@ def _window_pooled(op: Pool | BlockSums | WindowPool, state: JointState, convent
     matrix = window_averages(box) * (1 if op.is_pool else np.prod(box.window))
     at = deciding(box, convention)
     masks = tuple(None if mask is None else mask[at] for mask in state.masks)
-    return _by_matrices(state, _broadcast(matrix, state), masks)
+    return _by_matrices(state, _tiled(matrix, state), masks)
 
 
-def _broadcast(matrix: np.ndarray, state: JointState) -> tuple[Any, ...]:
+def _tiled(matrix: np.ndarray, state: JointState) -> tuple[Any, ...]:
     """One matrix for all inputs of each set."""
     values = jnp.asarray(matrix, state.sides[0].q.dtype)[:, :, None]
     return tuple(jnp.broadcast_to(values, (*matrix.shape, s.q.shape[1])) for s in state.sides)
