@@ -226,7 +226,7 @@ def _without_cached(cls: type, attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_attributes(cls: type, state: Mapping[str, Any]) -> None:
     """Raise InvalidTypeError unless these are attributes of a listed class; some may be missing."""
-    wrong = _wrong(cls, state, whole=False)
+    wrong = _wrong(cls, state, complete=False)
     if wrong is not None:
         raise InvalidTypeError(wrong)
 
@@ -261,7 +261,7 @@ def _holds_factors(folder: Path) -> bool:
     return next(folder.expanduser().glob("*/factor.json"), None) is not None
 
 
-def _wrong(cls: type, state: Mapping[str, Any], whole: bool = True) -> str | None:
+def _wrong(cls: type, state: Mapping[str, Any], complete: bool = True) -> str | None:
     """Description of what is wrong with an object's attributes, or None."""
     types = _field_types(cls)
     for name, value in state.items():
@@ -272,7 +272,7 @@ def _wrong(cls: type, state: Mapping[str, Any], whole: bool = True) -> str | Non
             is_dataclass(cls) and name not in _CACHED and name.strip("_") == name  # "_" is around what `fit` learns
         ):
             return f"{cls.__qualname__} has no attribute {name!r}"
-    missing = [name for name in types if whole and name not in state]
+    missing = [name for name in types if complete and name not in state]
     return f"{cls.__qualname__} lacks {missing[0]!r}" if missing else None
 
 

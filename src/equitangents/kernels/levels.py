@@ -153,8 +153,8 @@ class TableLevel:
         wanted = np.zeros(2 * pool.blocks - 1, bool)
         wanted[deltas[:, 0] + pool.blocks - 1] = True
         seconds = labels[self.table.array]
-        there = (seconds >= 0) & (labels >= 0)
-        joined = wanted[np.maximum(seconds, 0) - np.maximum(labels, 0) + pool.blocks - 1] & there
+        present = (seconds >= 0) & (labels >= 0)
+        joined = wanted[np.maximum(seconds, 0) - np.maximum(labels, 0) + pool.blocks - 1] & present
         return np.flatnonzero(joined.any(axis=1)).astype(np.int32)
 
     def joins(self, other: Level) -> bool:

@@ -210,10 +210,10 @@ def plan(program: Program, staged: bool = False) -> OffsetPlan | PairPlan:
     offsets, sizes = last.offsets_within(labels), np.bincount(labels[labels >= 0])
     folded = 1 if program.lift is None else program.lift.folded
     weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2 * folded)
-    whole = len(offsets) == 1 or len(sizes) == 1  # each offset that is needed joins all positions
+    all_positions = len(offsets) == 1 or len(sizes) == 1  # each offset that is needed joins all positions
     if len(parts) > 1:
         offsets = in_bands(offsets, _strides(parts)[-1])
-    elif (labels >= 0).all() and whole and (short := _shortened(field, parts[0])) is not None:
+    elif (labels >= 0).all() and all_positions and (short := _shortened(field, parts[0])) is not None:
         parts = [short]
         weight *= len(labels)
         labels = np.zeros(1, np.int32)

@@ -159,9 +159,9 @@ class RandomFeatures:
             # batches have one size, so that the features of an input do not depend on the others
             for begin in range(0, len(x), batch):
                 part = np.asarray(rows[begin : begin + batch], dtype)
-                whole = np.zeros((batch, *part.shape[1:]), dtype)
-                whole[: len(part)] = part
-                made = _features(program, self.features, whole, *shared)
+                padded = np.zeros((batch, *part.shape[1:]), dtype)
+                padded[: len(part)] = part
+                made = _features(program, self.features, padded, *shared)
                 found[begin : begin + batch] = np.asarray(made)[: len(part)]
             return jnp.asarray(found) if isinstance(x, jax.Array) else found
 

@@ -271,8 +271,8 @@ def solve(
 
 def orbit_bases(orbits: DataOrbits, irrep: FourierIrrep) -> list[Inexact[np.ndarray, "d rank"]]:
     """For each orbit, an orthonormal basis of the vectors fixed by its representative's stabiliser."""
-    fixed, whole = orbits.stabilisers, np.eye(irrep.dimension)
-    return [irrep.fixed_basis(fixed[o]) if o in fixed else whole for o in range(len(orbits.first))]
+    fixed, identity = orbits.stabilisers, np.eye(irrep.dimension)
+    return [irrep.fixed_basis(fixed[o]) if o in fixed else identity for o in range(len(orbits.first))]
 
 
 def embedding(orbits: DataOrbits, irrep: FourierIrrep) -> Embedding:
