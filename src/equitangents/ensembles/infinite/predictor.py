@@ -351,7 +351,7 @@ class SolvedProblem(KernelPredictor):
         """μ_t as coefficients of all inputs, of a subset, or of features."""
         solution, matrix = self.solution(time), self.solver.system.matrix
         if isinstance(matrix, FeatureMatrix):
-            return MeansAtATime(self.kernel, self.field, self.inputs[:1], matrix.pulled(solution.coefficients))
+            return MeansAtATime(self.kernel, self.field, self.inputs[:1], matrix.transposed(solution.coefficients))
         chosen = slice(None) if solution.support is None else solution.support
         scale = 1.0 if self.scale is None else self.scale[chosen, None]
         return MeansAtATime(self.kernel, self.field, self.inputs[chosen], solution.coefficients * scale).compact()
