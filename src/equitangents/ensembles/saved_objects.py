@@ -77,7 +77,7 @@ _CLASSES = {  # further ones, by module
     "ensembles.training.variations": "Bootstrap NNGPPosterior NTKPosterior TangentPrior Variation ZeroOutput",
     "torch.estimators": "Ensemble EnsembleClassifier",
     "solvers.matrices": "ArrayMatrix KernelMatrix ScaledMatrix StoreMatrix",
-    "solvers.method": "Solution SolveReport System",
+    "solvers.method": "LinearSystem Solution SolveReport",
     "solvers.solving": "Solver",
     "solvers.spectral": "Eigh FeatureMatrix Primal",
     "scale.gram": "GramStore GramWork",
@@ -103,11 +103,11 @@ _SCALARS = "biufU"  # kinds of NumPy's numbers and text that are saved as values
 def kinds() -> dict[str, str]:
     """The location of each listed class, `module:class`, by its name in files."""
     found: dict[str, str] = {}
-    for room, base in _PUBLIC.items():
-        module, kind = importlib.import_module(f"{_PACKAGE}.{room}"), _load(f"{_PACKAGE}.{base}")
+    for subpackage, base in _PUBLIC.items():
+        module, kind = importlib.import_module(f"{_PACKAGE}.{subpackage}"), _load(f"{_PACKAGE}.{base}")
         classes = (getattr(module, name) for name in module.__all__)
         public = [cls for cls in classes if isinstance(cls, type) and issubclass(cls, kind)]
-        found |= {f"{room}.{cls.__qualname__}": _place_of(cls) for cls in public}
+        found |= {f"{subpackage}.{cls.__qualname__}": _place_of(cls) for cls in public}
     for path, names in _CLASSES.items():
         for name in names.split():
             called = f"{path.partition('.')[0]}.{name}"

@@ -36,7 +36,7 @@ from equitangents.kernels.random_features import RandomFeatures
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.scale import GramStore
 from equitangents.solvers.matrices import ArrayMatrix, KernelMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
-from equitangents.solvers.method import Method, Solution, SolveReport, System
+from equitangents.solvers.method import LinearSystem, Method, Solution, SolveReport
 from equitangents.solvers.solving import DECOMPOSED, Solver
 from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
 from equitangents.validation import check_array
@@ -483,7 +483,7 @@ def _train(
         if above is not None:
             trained = ScaledMatrix(trained, above=unit * above)
         held = sum(m.dtype.itemsize * m.size**2 for m in (trained, prior) if m.in_memory)
-        system = System(trained, settings.ridge.least, dynamics, unit, size)
+        system = LinearSystem(trained, settings.ridge.least, dynamics, unit, size)
         solver = Solver(system, method, limit=settings.limit - held)
         return SolvedProblem(kernel, field, x, targets, solver, None if field == "nngp" else prior, scale, kernels)
     kernels = settings.training_kernel(kernel, x)
