@@ -22,7 +22,7 @@ from .validation import (
 # files
 from .ensembles.archives import Archive, write_archive
 from .foreign_files import UNREADABLE, read_json, read_named
-from .files import LEFTOVER, alone, file_bytes, open_regular, real, whole_file
+from .files import LEFTOVER, atomic_file, file_bytes, locked, open_regular, real
 from .formatting import duration, quoted, unquoted
 
 # options of commands
@@ -54,7 +54,7 @@ __all__ = [
     "Targets",
     "Weights",
     "Workers",
-    "alone",
+    "atomic_file",
     "box_offsets",
     "check_array",
     "check_choice",
@@ -67,6 +67,7 @@ __all__ = [
     "check_whole",
     "duration",
     "file_bytes",
+    "locked",
     "machine_memory",
     "member_outputs",
     "one_of",
@@ -83,7 +84,6 @@ __all__ = [
     "there",
     "unknown",
     "unquoted",
-    "whole_file",
     "writable",
     "write_archive",
 ]

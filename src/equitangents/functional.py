@@ -39,8 +39,7 @@ __all__ = [
 
 ApplyFn = Callable[..., Tree]  # f(params, x, **keywords)
 KernelFn = Callable[..., Tree]
-Get = str | Sequence[str] | None
-"""Names of kernels: one, several, or None for "nngp" and "ntk"."""
+Get = str | Sequence[str] | None  # names of kernels: one, several, or None for "nngp" and "ntk"
 _NUMBERED = dict(enumerate(METHODS))  # as in neural-tangents
 
 
@@ -340,11 +339,7 @@ def taylor_expand(f: Callable[..., Tree], params: Params, degree: int) -> Callab
 
     def expanded(other: Params, *args: Tree, **keywords: Tree) -> Tree:
         step = jax.tree.map(jnp.subtract, other, params)
-
-        def at(p: Params) -> Tree:
-            return f(p, *args, **keywords)
-
-        derivatives: list[Callable[[Params], Tree]] = [at]
+        derivatives: list[Callable[[Params], Tree]] = [lambda p: f(p, *args, **keywords)]
         for _ in range(degree):  # along the step
             derivatives.append(lambda p, f=derivatives[-1]: jax.jvp(f, (p,), (step,))[1])  # type: ignore[misc]
         terms = [derivative(params) for derivative in derivatives]
@@ -367,20 +362,17 @@ def batch(
 
     def batched(x1: Tree, x2: Tree | None = None, *args: Tree, **keywords: Tree) -> Tree:
         leaves, same = jax.tree.leaves(x1, is_leaf=_is_kernel), not jax.tree.leaves(x2)
-        n1, n2 = (
-            (0, 0) if _is_kernel(leaves[0]) else (len(leaves[0]), len(leaves[0] if same else jax.tree.leaves(x2)[0]))
-        )
+        others = leaves if same else jax.tree.leaves(x2)
+        n1, n2 = (0, 0) if _is_kernel(leaves[0]) else (len(leaves[0]), len(others[0]))
         if not size or (n1 <= size and n2 <= size):
             return kernel_fn(x1, x2, *args, **keywords)
-        rows = []
-        for i in range(0, n1, size):
-            row = []
-            for j in range(0, n2, size):
-                here = slice(i, i + size), slice(j, j + size)
-                other = None if same and i == j else _cut(x1 if same else x2, here[1])
-                row.append(kernel_fn(_cut(x1, here[0]), other, *args, **_cut_keywords(keywords, *here)))
-            rows.append(row)
-        return _assembled(rows)
+
+        def block(i: int, j: int) -> Tree:
+            here = slice(i, i + size), slice(j, j + size)
+            other = None if same and i == j else _cut(x1 if same else x2, here[1])
+            return kernel_fn(_cut(x1, here[0]), other, *args, **_cut_keywords(keywords, *here))
+
+        return _assembled([[block(i, j) for j in range(0, n2, size)] for i in range(0, n1, size)])
 
     return batched
 

@@ -96,6 +96,9 @@ def reproduce(
     group: Annotated[
         str | None, typer.Option(help="The group, such as C4 or D4, for studies that leave the choice.")
     ] = None,
+    net: Annotated[
+        str | None, typer.Option(help="The network, such as VEC or GAP, for studies that leave the choice.")
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a run of another study or with other settings in the folder.")
     ] = False,
@@ -113,7 +116,7 @@ def reproduce(
         typer.echo(text_of(Table("", header, [(place.item, place.command) for place in shown], text=True)))
         return
     changes = parse_settings(settings or [])
-    for key, value in (("data", data), ("group", group)):
+    for key, value in (("data", data), ("group", group), ("net", net)):
         if value is not None and changes.setdefault(key, value) != value:
             raise typer.BadParameter(f"{value!r}; --set has {key}={changes[key]}", param_hint=f"--{key}")
     from equitangents_studies.framework.catalogue import lookup
@@ -155,7 +158,7 @@ def systems(
     ],
     architectures: Annotated[str | None, typer.Option(help=f"Two or more of {_SOME}, with commas.")] = None,
     groups: Annotated[
-        str, typer.Option(help="What moves the data, with commas; 3 stands for their channels.")
+        str, typer.Option(help="Groups that move the data, with commas; 3 stands for the number of channels.")
     ] = "O(3)xI,O(3)^d,P(3d),O(3d)",
     inputs: Annotated[int, typer.Option(help="How many are used, drawn at random; work grows as their square.")] = 1000,
     depth: Annotated[int, typer.Option(help="Hidden layers.")] = 4,

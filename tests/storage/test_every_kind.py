@@ -25,7 +25,7 @@ import kills
 from equitangents.actions import permutations
 from equitangents.ensembles import saved_objects
 from equitangents.ensembles.saved_folder import read_about, write_folder
-from equitangents.files import whole_file
+from equitangents.files import atomic_file
 from equitangents.groups import symmetric, wallpaper
 from permissions import public_folder, without_permission
 from storage.every_call import kills as kill_at_every_call
@@ -272,12 +272,12 @@ def test_the_table_of_the_guide_is_that_of_these_tests():
 def test_no_device_is_replaced_by_a_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     read = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    with whole_file(tmp_path / "pipe") as partial:
+    with atomic_file(tmp_path / "pipe") as partial:
         partial.write_text("through it")
     assert os.read(read, 100) == b"through it"
     os.close(read)
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
-    with whole_file(Path(os.devnull)) as partial:
+    with atomic_file(Path(os.devnull)) as partial:
         partial.write_text("nothing")
     assert Path(os.devnull).is_char_device()
 

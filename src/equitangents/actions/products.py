@@ -13,8 +13,8 @@ from equitangents.actions.compact import check_finite_group
 from equitangents.actions.vectors import LinearAction, channels
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import Group
+from equitangents.groups.group import Subgroup
 from equitangents.groups.representations import blocks
-from equitangents.groups.table_group import Subgroup
 
 
 @final

@@ -93,7 +93,7 @@ def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float
     Labels whose probability is below `least` are empty. Names and labels that a spreadsheet would run as formulas have
     an apostrophe before them (`quoted`).
     """
-    from equitangents.files import whole_file
+    from equitangents.files import atomic_file
 
     columns: dict[str, Any] = {"file": files}
     if "label" in predicted:
@@ -106,7 +106,7 @@ def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float
         names = ["mean"] if mean.shape[1] == 1 else [f"mean {k}" for k in range(mean.shape[1])]
         columns |= dict(zip(names, mean.T.tolist(), strict=True))
         columns["std"] = predicted["std"].reshape(len(files), -1)[:, 0].tolist()
-    with whole_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+    with atomic_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(map(quoted, columns))
         writer.writerows(zip(*(map(_cell, column) for column in columns.values()), strict=True))

@@ -33,7 +33,7 @@ from equitangents.memory import ran_out
 INTERRUPTED = "interrupted; the same command goes on with what is on disk, or starts again"
 _command_line = functools.cache(typer.main.get_command)  # building it takes longer than most of what commands do
 UsageError: Any = typer.BadParameter.__base__  # of all of typer's complaints about usage, which it does not export
-_ELSEWHERE = {"X": "x", "augmentation": "--group"}  # names of arguments in Python, and on the command line
+_ELSEWHERE = {"X": "x", "augmentation": "--group", "together": "--keep-together"}  # by names of arguments in Python
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 

@@ -275,8 +275,9 @@ def plain_network(kind: str, depth: int, w_std: float, b_std: float, width: int 
 
 @contextmanager
 def announced(name: str) -> Iterator[None]:
-    """Meanwhile print what the logger `name` says on stderr, such as how long something will take."""
-    logger, echo = logging.getLogger(name), logging.StreamHandler(sys.stderr)
+    """Meanwhile print messages of the logger `name` on stderr, such as an estimated time, each once."""
+    logger, echo, printed = logging.getLogger(name), logging.StreamHandler(sys.stderr), dict[str, logging.LogRecord]()
+    echo.addFilter(lambda record: printed.setdefault(record.getMessage(), record) is record)
     echo.setFormatter(logging.Formatter(f"{_ERASED if sys.stderr.isatty() else ''}%(message)s"))
     level = logger.level
     logger.addHandler(echo)

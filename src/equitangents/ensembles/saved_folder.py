@@ -20,7 +20,7 @@ from equitangents._version import FORMAT, __version__
 from equitangents.ensembles.archives import Archive, write_archive
 from equitangents.ensembles.saved_objects import EncodedValue, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
-from equitangents.files import LEFTOVER, open_regular, real, whole_file
+from equitangents.files import LEFTOVER, atomic_file, open_regular, real
 from equitangents.scale.place import store_errors
 
 MODEL = "model.npz"
@@ -48,7 +48,7 @@ def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]
     fresh = not home.exists()
     try:
         kept = "; what was saved there before is kept"
-        with store_errors(f"{path} cannot be written", kept), whole_file(home / MODEL) as partial:
+        with store_errors(f"{path} cannot be written", kept), atomic_file(home / MODEL) as partial:
             write_archive(partial, about, arrays)
     except BaseException:
         if fresh:

@@ -39,7 +39,7 @@ from equitangents.errors import (
     ShapeError,
     StoreError,
 )
-from equitangents.files import alone, real, sweep_partials, whole_file
+from equitangents.files import atomic_file, locked, real, sweep_partials
 from equitangents.inference.dynamics import one_time
 from equitangents.kernels.cost import CostedKernel
 from equitangents.kernels.orbit import OrbitAverage
@@ -241,7 +241,7 @@ def predict_to_file(
     )
     with store_errors(f"{task.out} cannot be written", kept):
         if task.is_done():
-            with suppress(StoreError, OSError), task.alone():  # what a process left that was killed
+            with suppress(StoreError, OSError), task.locked():  # what a process left that was killed
                 task.remove()
                 sweep_partials(task.out)
             logger.info("predict: %s is there already, whole, for this model and these inputs", given)
@@ -255,7 +255,7 @@ def predict_to_file(
         if shard is not None and not all(task.path(chunk).is_file() for chunk in task.chunks):
             logger.info("predict: part %d/%d is done, others are missing", *shard)
             return given
-        with task.alone():
+        with task.locked():
             if not task.is_done():
                 task.check_name(force)
                 task.assemble()
@@ -320,7 +320,7 @@ class PredictionTask:
         if wrong:
             raise NotFiniteError(f"{wrong[0]} of inputs {span.start} to {span.stop - 1} is NaN or infinite; not kept")
         for _ in range(_ATTEMPTS):
-            with suppress(FileNotFoundError), whole_file(self.path(chunk)) as partial:
+            with suppress(FileNotFoundError), atomic_file(self.path(chunk)) as partial:
                 write_archive(partial, {}, list(values.values()))
                 break
         return values
@@ -352,14 +352,14 @@ class PredictionTask:
                 "to replace a file"
             )
 
-    def alone(self) -> AbstractContextManager[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """The lock of the process that makes the file."""
         lock = self.out.with_name(f".{self.out.name}.finishing")
-        return alone(lock, f"another process is putting {self.out} together; wait for it", _PATIENCE)
+        return locked(lock, f"another process is putting {self.out} together; wait for it", _PATIENCE)
 
     def assemble(self) -> None:
         """Assemble the file from its chunks; damaged or missing ones are predicted again."""
-        with whole_file(self.out) as partial, partial.open("wb") as file:
+        with atomic_file(self.out) as partial, partial.open("wb") as file:
             if self.out.suffix == ".npy":
                 self._write(file, *self.arrays)
                 file.write(self.end)

@@ -11,9 +11,8 @@ import numpy.typing as npt
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
-from equitangents.groups.group import check_table_order, read_only
+from equitangents.groups.group import TableGroup, check_table_order, read_only
 from equitangents.groups.rotations_of_space import rotation_angle
-from equitangents.groups.table_group import TableGroup
 
 TOLERANCE = 1e-8  # entries that differ by less, relative to the largest, are one number
 

@@ -15,7 +15,7 @@ from jax import lax
 from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
-from equitangents.groups.table_group import Subgroup
+from equitangents.groups.group import Subgroup
 from equitangents.kernels.operations import Box, FrozenArray, Pool, WindowPool
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import HaarMean, RotationOp

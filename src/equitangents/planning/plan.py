@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from equitangents._types import AnyModel, FileName
-from equitangents.files import whole_file
+from equitangents.files import atomic_file
 from equitangents.nn.admissible import MeanLaw
 from equitangents.planning.pilot import Pilot
 from equitangents.planning.violations import MEASURES, CurvePoint, Violations
@@ -90,7 +90,7 @@ class Plan:
     def to_json(self, path: FileName) -> Path:
         """Write `to_dict` to a file; infinite numbers are written as text."""
         path = Path(path)
-        with whole_file(path) as partial:
+        with atomic_file(path) as partial:
             partial.write_text(json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
         return path
 

@@ -27,7 +27,7 @@ from equitangents.solvers.method import (
     Respond,
     Solution,
     SolveReport,
-    SolverTask,
+    SolveTask,
     are_solved,
     rounding_of,
 )
@@ -112,14 +112,14 @@ class Cholesky(Method):
     def __post_init__(self) -> None:
         check_choice("precision", self.precision, (None, "float32", "float64"))
 
-    def memory(self, task: SolverTask) -> float:
+    def memory(self, task: SolveTask) -> float:
         """One array, which may be that of the matrix."""
         size = np.dtype(self.precision_for(task)).itemsize
         array = 0 if task.consumed and task.in_memory and size == task.itemsize else size * task.size**2
         vectors = 8 * task.size * (8 * task.outputs + _INVERSE_STEPS + 8)
         return array + vectors + 2 * 8 * _ROWS * task.size + (0 if task.in_memory else 3 * 8 * task.tile**2)
 
-    def prepare(self, system: LinearSystem, task: SolverTask) -> Respond:
+    def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
         """The factor of Θ + δ, or of a shifted one in float32."""
         precision, source, unit = np.dtype(self.precision_for(task)), system.matrix, system.unit
         array, own = _array(source, precision, task.consumed)
@@ -141,7 +141,7 @@ class Cholesky(Method):
             raise refused(system, smallest - shift)
         return partial(refined, system, factor, smallest, largest)
 
-    def precision_for(self, task: SolverTask) -> str:
+    def precision_for(self, task: SolveTask) -> str:
         """The precision of the factor."""
         if self.precision is not None:
             return self.precision

@@ -28,7 +28,7 @@ from equitangents.solvers.method import (
     Respond,
     Solution,
     SolveReport,
-    SolverTask,
+    SolveTask,
     are_solved,
     check_iterations,
 )
@@ -123,18 +123,18 @@ class Lanczos(Method):
     def __post_init__(self) -> None:
         check_iterations(self.tolerance, self.max_iterations)
 
-    def memory(self, task: SolverTask) -> float:
+    def memory(self, task: SolveTask) -> float:
         """The vectors of as many columns as fit at once."""
         steps = min(self.max_iterations, task.size)
         one = basis_bytes(task.size, 1, steps)
         together = min(task.outputs, max(1, (task.limit - task.tile_bytes) // one))
         return basis_bytes(task.size, together, min(steps, 3 * _EXPECTED)) + task.tile_bytes
 
-    def prepare(self, system: LinearSystem, task: SolverTask) -> Respond:
+    def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
         """Nothing is computed before the targets are known."""
         return partial(self._solve, system, task)
 
-    def _solve(self, system: LinearSystem, task: SolverTask, targets: np.ndarray, time: float) -> Solution:
+    def _solve(self, system: LinearSystem, task: SolveTask, targets: np.ndarray, time: float) -> Solution:
         """α at one time, as many columns at once as their vectors fit into memory."""
         n, k = targets.shape
         steps, limit = min(self.max_iterations, n), max(0, task.limit - task.tile_bytes)

@@ -24,7 +24,7 @@ import scipy.linalg
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.spectrum import NO_RIDGE, relative_resolution
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
-from equitangents.solvers.method import LinearSystem, Method, Respond, Solution, SolveReport, SolverTask
+from equitangents.solvers.method import LinearSystem, Method, Respond, Solution, SolveReport, SolveTask
 from equitangents.validation import check_whole
 
 _BLOCK = 64  # pivots drawn at once, at most
@@ -161,14 +161,14 @@ class Nystrom(Method):
         """How many z_j for so many rows: all up to 200, else 4√N from 200 to 5,000."""
         return min(size, self.rank or min(5000, max(200, int(4 * math.sqrt(size)))))
 
-    def memory(self, task: SolverTask) -> float:
+    def memory(self, task: SolveTask) -> float:
         """Some m × m matrices, and rows of N × m entries at a time."""
         n, m = task.size, self.rank_of(task.size)
         rows = min(n, _OVERSAMPLED * m)
         probes = 4 * min(n, _PROBES) ** 2
         return 8 * (6 * m * m + 4 * min(n, _ROWS) * m + 3 * n * task.outputs + rows * m + probes)
 
-    def prepare(self, system: LinearSystem, task: SolverTask) -> Respond:
+    def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
         """Landmarks are chosen, and their kernels with all rows computed, once for all times."""
         landmarks = self.landmarks(system.matrix)
         kept: list[tuple[np.ndarray, list[_Span]]] = []  # targets, and the spans of all landmarks and of half

@@ -134,7 +134,7 @@ def are_solved(
 
 
 @dataclass(frozen=True)
-class SolverTask:
+class SolveTask:
     """What is to be solved, as far as costs depend on it: N rows, k right-hand sides, how Θ is had, the memory.
 
     itemsize: bytes of an entry. in_memory: whether Θ is an array already. consumed: whether that may be overwritten.
@@ -170,11 +170,11 @@ class Method(abc.ABC):
     any_time: ClassVar[bool] = False  # whether it answers at finite times itself, and not Lanczos in its place
 
     @abc.abstractmethod
-    def memory(self, task: SolverTask) -> float:
+    def memory(self, task: SolveTask) -> float:
         """Bytes that it will take at the peak."""
 
     @abc.abstractmethod
-    def prepare(self, system: LinearSystem, task: SolverTask) -> Respond:
+    def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
         """Get ready, within the task's limit; what is computed once (a factor, a preconditioner) is kept."""
 
 

@@ -33,7 +33,7 @@ from equitangents.scale.place import (
 )
 from equitangents.solvers.cholesky import Factor, refined
 from equitangents.solvers.definiteness import blur, largest_eigenvalue, refused
-from equitangents.solvers.method import LinearSystem, Method, Respond, SolverTask
+from equitangents.solvers.method import LinearSystem, Method, Respond, SolveTask
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
@@ -60,7 +60,7 @@ class OutOfCore(Method):
         if self.tile is not None:
             check_whole("tile", self.tile, 1)
 
-    def memory(self, task: SolverTask) -> float:
+    def memory(self, task: SolveTask) -> float:
         """One row of tiles in memory, half the matrix on disk."""
         side = self.side(task.size, task.limit)
         row = -(-task.size // side) * side
@@ -71,7 +71,7 @@ class OutOfCore(Method):
         wanted = self.tile or min(_SIDES[1], max(_SIDES[0], limit // (32 * size)))
         return min(size, wanted)
 
-    def prepare(self, system: LinearSystem, task: SolverTask) -> Respond:
+    def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
         """The factor in a folder that is named by what it is of."""
         require("google_crc32c", "scale", "a factor on disk")
         base: Place | None = None if self.path is None else place("path", self.path)

@@ -25,7 +25,7 @@ from equitangents.solvers.method import (
     Respond,
     Solution,
     SolveReport,
-    SolverTask,
+    SolveTask,
     are_solved,
     check_iterations,
     rounding_of,
@@ -162,7 +162,7 @@ class PCG(Method):
         if self.rank is not None:
             check_whole("rank", self.rank, 1)
 
-    def memory(self, task: SolverTask) -> float:
+    def memory(self, task: SolveTask) -> float:
         """The preconditioner, and vectors of every output."""
         n, rank = task.size, self.rank_of(task.size)
         return 8 * n * (2 * rank + 10 * task.outputs) + task.tile_bytes
@@ -171,7 +171,7 @@ class PCG(Method):
         """The preconditioner's rank for so many rows."""
         return min(size, self.rank or min(1000, max(50, size // 10)))
 
-    def prepare(self, system: LinearSystem, task: SolverTask) -> Respond:
+    def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
         """R ↦ P⁻¹ R = R + V ((λ_1 + δ)/(λ + δ) − 1) Vᵀ R, V the factor's singular vectors."""
         matrix, rank, delta = system.matrix, self.rank_of(system.size), system.delta
         cheap = cheap_pivots(matrix, rank)

@@ -21,7 +21,7 @@ from equitangents.solvers.definiteness import blur
 from equitangents.solvers.lanczos import Lanczos
 from equitangents.solvers.low_rank import Nystrom
 from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
-from equitangents.solvers.method import LinearSystem, Method, Respond, Solution, SolverTask
+from equitangents.solvers.method import LinearSystem, Method, Respond, Solution, SolveTask
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG
 from equitangents.solvers.spectral import Eigh
@@ -50,7 +50,7 @@ def as_method(solver: str | Method) -> Method | None:
     return None if solver == "auto" else METHODS[solver]()
 
 
-def choose(task: SolverTask, time: float, ridge: float, has_folder: bool) -> tuple[Method, str]:
+def choose(task: SolveTask, time: float, ridge: float, has_folder: bool) -> tuple[Method, str]:
     """The method of "auto", and why: what is exact and fits, the quickest kind first; MemoryLimitError for none."""
     candidates: list[tuple[Method, str]] = []
     if task.size <= DECOMPOSED:
@@ -96,7 +96,7 @@ class Solver:
         """α for targets (N, k) at one time, with its report, which is logged; MemoryLimitError where nothing fits."""
         system, matrix = self.system, self.system.matrix
         itemsize, in_memory = matrix.dtype.itemsize, matrix.in_memory
-        task = SolverTask(matrix.size, targets.shape[1], itemsize, in_memory, self._consumed, matrix.tile, self._limit)
+        task = SolveTask(matrix.size, targets.shape[1], itemsize, in_memory, self._consumed, matrix.tile, self._limit)
         if not 1 / _LARGE <= system.entries <= _LARGE and 0 < system.entries < math.inf:
             raise InvalidArgumentError(
                 matrix.label,

@@ -30,11 +30,11 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which images: settings of studies of images derive from it.
+    """The choice of images: base of the settings of image studies.
 
-    `data` is "digits", a data set in the data folder, or a file of one's own, `….npz`; `foreign` lists other sets to
-    test on: "photographs", "noise" or data sets. So many images to train and to test on (None: all), and
-    `foreign_images` of each foreign set, averaged down to `pixels` a side (None: as they are), are chosen by `seed`.
+    `data` is "digits", a data set in the data folder, or your own file `….npz`; `foreign` lists other sets to test on:
+    "photographs", "noise" or data sets. `train_images`, `test_images` (None: all) and `foreign_images` of each foreign
+    set are chosen by `seed` and averaged down to `pixels` a side (None: not).
     """
 
     data: str = "digits"
@@ -76,9 +76,9 @@ class Images:
 def load_images(settings: Chosen, data_dir: Path | None, *, draw: int = 0) -> Images:
     """All images of the study, averaged over areas to `pixels` × `pixels`.
 
-    Every `draw` has training images of its own, where there are more of them than a study takes; the others stay.
-    Raises DataNotFoundError where a file is missing, before anything is computed, InvalidArgumentError for foreign sets
-    that are named twice and for sizes that images do not have.
+    Every `draw` selects other training images, if there are more than a study takes; test images stay. Raises
+    DataNotFoundError where a file is missing, before anything is computed, InvalidArgumentError for foreign sets that
+    are named twice and for sizes that images do not have.
     """
     distinct = len(settings.foreign) == len(set(settings.foreign))
     check(distinct, "foreign", settings.foreign, "a list without repetitions")
@@ -108,14 +108,14 @@ def load_images(settings: Chosen, data_dir: Path | None, *, draw: int = 0) -> Im
 
 
 def stands_for(name: str, data_dir: Path | None) -> str:
-    """What the name "auto" of a data set stands for: CIFAR-10 where the data folder has it, else textures."""
+    """The data set for "auto": CIFAR-10 if the data folder has it, else textures."""
     if name != "auto":
         return name
     return "cifar10" if data.available("cifar10", data_dir) else "textures"
 
 
 def is_own(name: str) -> bool:
-    """Whether the name of a data set is that of a file."""
+    """Whether the name of a data set is a file name."""
     return name.endswith(".npz") or "/" in name
 
 

@@ -111,7 +111,7 @@ def _report(
     folder: RunFolder,
     rerun: str,
 ) -> StudyResult:
-    """Claims, tables, figures and the page; then the run is complete."""
+    """Write claims, tables, figures and the page, and mark the run as complete."""
     from equitangents.report import write
     from equitangents_studies.framework.catalogue import BIBTEX
     from equitangents_studies.framework.folder import write_json

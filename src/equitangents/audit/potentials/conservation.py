@@ -32,7 +32,7 @@ from scipy.special import stdtrit
 
 from equitangents.audit.potentials.calculator import Potential, Values
 from equitangents.audit.potentials.known import Known
-from equitangents.audit.potentials.results import ENOUGH, Row, Sampling, Trial, single
+from equitangents.audit.potentials.results import ENOUGH, QuantityTest, Row, Sampling, single
 from equitangents.audit.potentials.structures import free
 from equitangents.audit.report.numbers import MeanEstimate
 
@@ -132,7 +132,7 @@ def _gradient(known: Known, picked: list[int], rng: np.random.Generator, s: Samp
         steps.append(step)
     every = np.array(squares).T
     scales = known.scales(potential.quantities["forces"])
-    return Trial(
+    return QuantityTest(
         test="gradient",
         quantity="forces",
         unit="meV/Å",
@@ -176,7 +176,7 @@ def _asymmetry(known: Known, picked: list[int], rng: np.random.Generator, s: Sam
     S, J, every = np.array(products), np.array(sizes), np.arange(_PROBES)
     probes = (every, *(np.delete(every, k) for k in every))
     table = np.sqrt([_squares(S, J, some) for some in probes])
-    return Trial(
+    return QuantityTest(
         test="asymmetry",
         quantity="force Jacobian",
         unit="of ‖J‖",

@@ -140,7 +140,7 @@ _REMEDY = "rattled structures (atoms.rattle(0.1))"
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class QuantityTest:
     """One test of one quantity on some structures: a row of all of them, or of those that tell. Columns are places."""
 
     test: str

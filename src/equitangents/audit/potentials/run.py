@@ -22,10 +22,10 @@ from equitangents.audit.potentials.report import FORMAT, AtomsReason, AtomsRepor
 from equitangents.audit.potentials.results import (
     BrokenPose,
     Outcome,
+    QuantityTest,
     Row,
     Sampling,
     StructureResult,
-    Trial,
     what_decides,
 )
 from equitangents.audit.potentials.structures import (
@@ -294,7 +294,7 @@ def _moves(test: str, atoms: Atoms, matrices: np.ndarray, count: int, rng: np.ra
 def _row(q: Quantity, test: str, errors: _Errors, known: Known, sampling: Sampling) -> Row:
     order, count = sorted(errors), min(map(len, errors.values()))
     every = np.array([[e for _, e in errors[i][:count]] for i in order]).T
-    return Trial(
+    return QuantityTest(
         test=test,
         quantity=q.name,
         unit=q.unit,

@@ -19,7 +19,7 @@ from equitangents._types import FileName
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.numbers import folded
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import whole_file
+from equitangents.files import atomic_file
 from equitangents.report.render import Document, Section, Table
 
 
@@ -174,7 +174,7 @@ def write_text(path: FileName, text: str) -> Path:
     path = Path(path)
     try:
         path.parent.resolve(strict=True)  # folders are not made
-        with whole_file(path) as partial:
+        with atomic_file(path) as partial:
             partial.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InvalidArgumentError("path", str(path), "a file that can be written", error.strerror or "") from None

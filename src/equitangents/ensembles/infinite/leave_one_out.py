@@ -21,7 +21,7 @@ from jaxtyping import Float
 
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem, orbit_bases
-from equitangents.ensembles.infinite.predictor import Problem
+from equitangents.ensembles.infinite.predictor import MatrixProblem
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Flow
@@ -99,7 +99,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     if time == 0:
         return np.zeros(labels.shape)
     if training.formulation != "irreps":
-        count, rows = len(training.rows) // n, cast(Problem, training.mean_problem)
+        count, rows = len(training.rows) // n, cast(MatrixProblem, training.mean_problem)
         return labels - _errors_of_rows(rows, n, count, _original(training), time).reshape(labels.shape)
     if training.positions is not None:
         expected = "one whole decomposition, for leaving fields out"
@@ -127,7 +127,7 @@ def _original(training: Training) -> int:
     )
 
 
-def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: float) -> np.ndarray:
+def _errors_of_rows(problem: MatrixProblem, n: int, count: int, original: int, time: float) -> np.ndarray:
     """y_i − prediction without sample i and its `count` points: (N, count, outputs)."""
     process, copies = problem.process, len(problem.row) // (n * count)
     original = min(original, copies - 1)  # of orbits that are one row, that row
@@ -187,7 +187,7 @@ def target_evidence(training: Training) -> Evidence:
     """The density N(Y; 0, Θ + δ) of all training targets, including augmented copies."""
     training = training.decomposed
     if not training.by_irreps:
-        return _of_rows(cast(Problem, training.covariance_problem))
+        return _of_rows(cast(MatrixProblem, training.covariance_problem))
     problem, targets = cast(IrrepProblem, training.covariance_problem), training.augmented_labels()
     total, squares = Evidence(), 0.0
     for block in problem.blocks:
@@ -200,7 +200,7 @@ def target_evidence(training: Training) -> Evidence:
     return total + noise(spectrum, targets.size - total.numbers, left)
 
 
-def _of_rows(problem: Problem) -> Evidence:
+def _of_rows(problem: MatrixProblem) -> Evidence:
     """The density from merged rows: weights ω make the noise δ/ω, and equal samples add directions of pure noise."""
     process = problem.process
     outputs = process.targets.shape[1]

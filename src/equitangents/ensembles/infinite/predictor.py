@@ -1,6 +1,6 @@
 """Trained kernels: GP(μ_t, Σ_t) at any inputs, for every kind of solver, and how to make one from a single matrix.
 
-Problem         one matrix, decomposed
+MatrixProblem   one matrix, decomposed
 IrrepProblem    one matrix for each irrep of the augmentation's group, decomposed (`irrep_problem`)
 SolvedProblem   one matrix, solved separately for each time
 
@@ -264,7 +264,7 @@ class Decomposed(KernelPredictor):
 
 
 @dataclass(frozen=True)
-class Problem(Decomposed):
+class MatrixProblem(Decomposed):
     """A solved training problem: `process` holds its spectrum, `inputs` are the kernel's second argument.
 
     For each sample (each augmented copy separately), row: its row after equal samples are merged; weight: its weight;
@@ -401,7 +401,7 @@ def dense(
     weights: np.ndarray | None = None,
     remedy: str = "train on fewer samples, or take solver='pcg' or 'nystrom'",
     copies: int = 1,
-) -> Problem | SolvedProblem:
+) -> MatrixProblem | SolvedProblem:
     """Train on the N inputs x (N, …) with targets y (N, outputs); equal samples are merged.
 
     Loss (1/2N) Σ_i ω_i |f(x_i) − y_i|², weights ω of mean 1 (None: all 1). With Ω = diag(ω) the training is that of
@@ -418,7 +418,7 @@ def dense(
 
 def orbit_averaged(
     kernel: KernelFunction, action: Action, x: DataRows, y: np.ndarray, settings: TrainingSettings
-) -> Problem | SolvedProblem:
+) -> MatrixProblem | SolvedProblem:
     """The mean after full augmentation with invariant labels, at the cost of N samples.
 
     Needs Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′). Samples on one orbit with one target are merged. The process has no prior: the
@@ -460,7 +460,7 @@ def _train(
     copies: int = 1,
     traces: np.ndarray | None = None,
     size: float = 0.0,
-) -> Problem | SolvedProblem:
+) -> MatrixProblem | SolvedProblem:
     """Train on samples; those with equal digests `equal`, targets and ridges are merged into one row.
 
     traces: each sample's part of N times the ridge's unit; None: its diagonal entry, and K is the prior. size: see
@@ -501,7 +501,7 @@ def _train(
     seconds = clock.perf_counter() - start
     process = TrainedProcess(spectrum, y, dynamics, prior=own, scale=scale)
     residual = _residual(matrix, process, targets)
-    return Problem(kernel, field, x, process, row, each, traces, residual, seconds, above)
+    return MatrixProblem(kernel, field, x, process, row, each, traces, residual, seconds, above)
 
 
 def _matrices(

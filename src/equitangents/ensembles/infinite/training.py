@@ -34,7 +34,7 @@ from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredicto
 from equitangents.ensembles.orbits import orbit_batch
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import Group
-from equitangents.groups.table_group import Subgroup
+from equitangents.groups.group import Subgroup
 from equitangents.inference.augmented import augment_targets
 from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps

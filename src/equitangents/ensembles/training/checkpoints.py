@@ -21,7 +21,7 @@ from equitangents._version import FORMAT
 from equitangents.ensembles.saved_folder import MODEL, read_about, write_folder
 from equitangents.ensembles.saved_objects import EncodedValue, build
 from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.files import alone, real
+from equitangents.files import locked, real
 from equitangents.validation import is_whole
 
 logger = logging.getLogger("equitangents")
@@ -71,7 +71,7 @@ class CheckpointStore:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             busy = f"another process is training into {self.directory}; wait for it"
-            self._held.enter_context(alone(self.directory / _LOCK, busy))
+            self._held.enter_context(locked(self.directory / _LOCK, busy))
         except OSError as error:
             self._forbidden = StoreError(
                 f"checkpoints cannot be written to {self.directory}: {error.strerror}; those that are complete there "
