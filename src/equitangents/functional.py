@@ -104,11 +104,11 @@ def empirical_ntk_fn(
         if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form is not None:
             return tangent_kernel(at, params, x1, x2, axes.form, method)
         rows = lambda p, x: [leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(at(p, x))]
-        whole = tangent_kernel(lambda p, x: jnp.concatenate(rows(p, x), axis=1), params, x1, x2, "full", method)
+        full = tangent_kernel(lambda p, x: jnp.concatenate(rows(p, x), axis=1), params, x1, x2, "full", method)
         parts, start = [], 0
         for leaf in leaves:
             here = slice(start, start + math.prod(leaf.shape[1:]))
-            parts.append(axes.of_full(whole[:, :, here, here].reshape((*whole.shape[:2], *leaf.shape[1:] * 2))))
+            parts.append(axes.of_full(full[:, :, here, here].reshape((*full.shape[:2], *leaf.shape[1:] * 2))))
             start = here.stop
         return jax.tree.unflatten(jax.tree.structure(found), parts)
 
@@ -296,11 +296,11 @@ class Axes:
         size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
         return jnp.einsum(f"{first}{summed},{second}{summed}->{out}", a, b, precision="highest") / size
 
-    def of_full(self, whole: jax.Array) -> jax.Array:
+    def of_full(self, full: jax.Array) -> jax.Array:
         """The kernel from that of all pairs of outputs, (N1, N2, *outputs, *outputs)."""
-        first, second, out, trace = self._letters(whole.ndim // 2)
-        size = int(np.prod([whole.shape[0] if i == 0 else whole.shape[1 + i] for i in trace], dtype=np.int64))
-        return jnp.einsum(f"{first[0]}{second[0]}{first[1:]}{second[1:]}->{out}", whole) / size
+        first, second, out, trace = self._letters(full.ndim // 2)
+        size = int(np.prod([full.shape[0] if i == 0 else full.shape[1 + i] for i in trace], dtype=np.int64))
+        return jnp.einsum(f"{first[0]}{second[0]}{first[1:]}{second[1:]}->{out}", full) / size
 
 
 _EACH_SIDE = ("rng", "pattern")  # arguments of all inputs at a time, of which there may be two, one for each set

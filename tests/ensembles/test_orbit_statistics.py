@@ -140,8 +140,8 @@ def test_tables_say_what_was_asked(fitted):
     model, x = fitted
     statistics = model.orbit_statistics(ROT, x, [1, 25], draws=30, y=np.zeros((5, 2)))
     text = str(statistics)
-    for said in ("5 inputs", "4 elements", "30 ensembles", "relative orbit std", "M = 25", "median across ensembles"):
-        assert said in text
+    for part in ("5 inputs", "4 elements", "30 ensembles", "relative orbit std", "M = 25", "median across ensembles"):
+        assert part in text
     for one in (statistics.rsd, statistics.osp, statistics.equivariance_error, statistics.error):
         assert ((one.interval[:, 0] <= one.expected) & (one.expected <= one.interval[:, 1])).all()
     assert model.orbit_statistics(ROT, x, [1], draws=5).error is None
@@ -161,7 +161,7 @@ def test_a_median_of_two_draws_has_no_bounds_but_those_of_its_measure():
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "said"),
+    ("change", "error", "message"),
     [
         ({"members": []}, InvalidArgumentError, "expected a list of ensemble sizes"),
         ({"members": [0]}, InvalidArgumentError, "members is 0"),
@@ -177,10 +177,10 @@ def test_a_median_of_two_draws_has_no_bounds_but_those_of_its_measure():
         ({"draws": 10**12}, MemoryLimitError, "fewer inputs or draws"),
     ],
 )
-def test_bad_arguments_are_named(fitted, change, error, said):
+def test_bad_arguments_are_named(fitted, change, error, message):
     model, x = fitted
     arguments = {"action": ROT, "x": x, **change}
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         model.orbit_statistics(**arguments)
 
 

@@ -132,7 +132,7 @@ LARGE = [(1, 2, 3, 4, 0), (1, 0, 2, 3, 4)]
 
 
 @pytest.mark.parametrize(
-    ("make", "given", "error", "said"),
+    ("make", "given", "error", "message"),
     [
         (groups.from_table, [[0, 1], [1]], ShapeError, "table is not a rectangular array"),
         (groups.from_table, [[0, 1]], ShapeError, "square"),
@@ -163,8 +163,8 @@ LARGE = [(1, 2, 3, 4, 0), (1, 0, 2, 3, 4)]
         (groups.symmetric, 8, InvalidArgumentError, "n is 8; expected at most 7"),
     ],
 )  # fmt: skip
-def test_what_makes_no_group_is_refused(make, given, error, said):
-    with pytest.raises(error, match=said):
+def test_what_makes_no_group_is_refused(make, given, error, message):
+    with pytest.raises(error, match=message):
         make(given)
 
 

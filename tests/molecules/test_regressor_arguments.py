@@ -130,7 +130,7 @@ SKEW = np.arange(27.0).reshape(3, 3, 3)
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "said"),
+    ("call", "error", "message"),
     [
         (lambda: MoleculeRegressor(NET, baseline="mean").fit(BATCH, np.zeros(3)), InvalidArgumentError, "baseline is"),
         *(
@@ -144,8 +144,8 @@ SKEW = np.arange(27.0).reshape(3, 3, 3)
         (lambda: kernels(None, BATCH), InvalidTypeError, "net is None"),
     ],
 )
-def test_other_arguments(call, error, said, nothing_computed):
-    with pytest.raises(error, match=said):
+def test_other_arguments(call, error, message, nothing_computed):
+    with pytest.raises(error, match=message):
         call()
 
 

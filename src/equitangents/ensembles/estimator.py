@@ -208,15 +208,15 @@ def check_actions(
         expected = "a finite group, such as actions.rotations(groups.icosahedral())"
         instead = "or take elements that stand for all: actions.sampled(augmentation, count)"
         raise InvalidTypeError("augmentation", augmentation.group, expected, instead, verb="is of")
-    whole = augmentation.action if isinstance(augmentation, ActionSubset) else augmentation
-    for name, action, values in (("augmentation", whole, x), ("label_action", label_action, y)):
+    full_action = augmentation.action if isinstance(augmentation, ActionSubset) else augmentation
+    for name, action, values in (("augmentation", full_action, x), ("label_action", label_action, y)):
         if action is None:
             continue
         if not callable(action) or not hasattr(action, "group"):
             raise InvalidTypeError(name, action, "an action (equitangents.actions) or None")
-        if action.group != whole.group:
+        if action.group != full_action.group:
             other = "the group of augmentation"
-            raise InvalidArgumentError("label_action", action.group, whole.group, other, verb="is of")
+            raise InvalidArgumentError("label_action", action.group, full_action.group, other, verb="is of")
         try:
             action.verify(values[:_VERIFIED_SAMPLES])
         except ShapeError as error:
@@ -342,20 +342,20 @@ def labels_of(
     check_unmasked("y", y)
     y, samples = np.asarray(y), len(np.asarray(x))
     positions = ends_on(x, y if y.ndim < 2 or y.shape[-1] == 1 else y[..., None])
-    whole = (samples, *(() if positions is None else positions.shape))
-    if y.ndim == len(whole) + 1 and y.shape[-1] == 1:
-        text = f"A column-vector y was passed when a 1d array was expected: y has shape {y.shape}, expected {whole}"
+    shape = (samples, *(() if positions is None else positions.shape))
+    if y.ndim == len(shape) + 1 and y.shape[-1] == 1:
+        text = f"A column-vector y was passed when a 1d array was expected: y has shape {y.shape}, expected {shape}"
         warnings.warn(text, DataConversionWarning, stacklevel=4)
         y = y[..., 0]
     if positions is None and y.ndim == 1:
         check_same_length(name, x, "y", y)
-    if y.shape != whole:
+    if y.shape != shape:
         if positions is None:
             raise ShapeError("y", y.shape, "labels of shape (N,)")
         raise ShapeError(
             "y",
             y.shape,
-            remedy=f"the network ends on {positions}, so for {samples} samples expected labels {whole}. For one label "
+            remedy=f"the network ends on {positions}, so for {samples} samples expected labels {shape}. For one label "
             "a sample, end the network with Flatten, GlobalAvgPool or GroupPool, and a Dense layer",
         )
     _check_discrete(y.ravel())

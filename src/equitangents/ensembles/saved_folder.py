@@ -122,7 +122,7 @@ def save_members(estimator: BaseEstimator, path: Path) -> None:
 def load_members(
     cls: type[BaseEstimator], path: Path, replacements: dict[str, Any], form: Callable[[BaseEstimator], Tree]
 ) -> BaseEstimator:
-    """Read a fitted estimator of class `cls`; `form` returns its variables' structure. See FiniteEnsemble.load."""
+    """Read a fitted estimator of class `cls`; `form` gives the structure of its variables; see `load`."""
     about = read_model(path, [cls.__name__], _ABOUT, {"format": FORMAT})
     try:
         state = dict(build(about["state"], about.array))

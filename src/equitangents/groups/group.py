@@ -75,7 +75,7 @@ class Group(SymmetryGroup):
         return None
 
     @property
-    def turns_quarters(self) -> bool:
+    def has_quarter_rotations(self) -> bool:
         """Whether the group contains quarter turns of the torus's grid, which exchange its axes."""
         return False
 

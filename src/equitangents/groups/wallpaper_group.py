@@ -167,7 +167,7 @@ class WallpaperGroup(GridGroup):
         )
 
     @property
-    def turns_quarters(self) -> bool:
+    def has_quarter_rotations(self) -> bool:
         """Whether the point group contains quarter turns."""
         return self.rotations == 4
 

@@ -374,8 +374,8 @@ def empirical(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike |
                 None if b is a and i == j else jnp.asarray(b[j : j + rows], dtype) for j in range(0, len(b), rows)
             )
             lines.append(_joined([tile(one, other) for other in others], axis=1))
-        whole = _joined(lines, axis=0)
-    return whole if isinstance(a, jax.Array) else np.asarray(whole)
+        total = _joined(lines, axis=0)
+    return total if isinstance(a, jax.Array) else np.asarray(total)
 
 
 def check_finite_network(net: object) -> None:

@@ -174,7 +174,7 @@ class Sequential:
         except NetworkError:
             return False
         moves = getattr(program.space, "moves", None)
-        return not leading and isinstance(moves, PositionMoves) and moves.turn(action, shape, matrices)
+        return not leading and isinstance(moves, PositionMoves) and moves.matches(action, shape, matrices)
 
     @property
     def draws_noise(self) -> bool:

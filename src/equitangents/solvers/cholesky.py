@@ -125,7 +125,7 @@ class Cholesky(Method):
         array, own = _array(source, precision, task.consumed)
         triangle = Triangle(array, source.label, source.dtype)
         if own or precision == np.float64 or source.dtype == np.float32:  # it has all digits of the entries
-            system = replace(system, matrix=triangle, given_unit=unit)
+            system = replace(system, matrix=triangle, fixed_unit=unit)
         largest = largest_eigenvalue(system)
         spacing = float(np.finfo(precision).eps) * max(largest, 0.0)
         for power in range(-1, _SHIFTS):

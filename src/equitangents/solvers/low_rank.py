@@ -40,7 +40,7 @@ def pivoted_cholesky(
     """
     rng = np.random.default_rng(0)
     rows = np.arange(matrix.size) if rows is None else rows
-    n, whole = len(rows), len(rows) == matrix.size
+    n, is_full = len(rows), len(rows) == matrix.size
     left = matrix.diagonal()[rows]
     first = float(left.sum())
     rounding = float(np.finfo(matrix.dtype).eps) * max(float(left.max(initial=0.0)), 0.0)
@@ -56,7 +56,7 @@ def pivoted_cholesky(
         count = min(_BLOCK, max(1, rank // 10), rank - held)
         drawn = rng.choice(n, count, p=left / total)
         proposed, where = np.unique(drawn, return_inverse=True)
-        columns = matrix.columns(proposed) if whole else matrix.block(rows, rows[proposed]).astype(np.float64)
+        columns = matrix.columns(proposed) if is_full else matrix.block(rows, rows[proposed]).astype(np.float64)
         residual = matrix.finite(columns - factor[:, :held] @ factor[proposed, :held].T)
         chosen, corner = _accepted(residual[proposed], where, left[proposed], rng)
         if not len(chosen):

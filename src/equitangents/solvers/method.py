@@ -75,7 +75,7 @@ class LinearSystem:
     matrix: SymmetricMatrix
     ridge: float
     dynamics: Dynamics
-    given_unit: float | None = None
+    fixed_unit: float | None = None
     scale: float = 0.0
 
     @property
@@ -86,7 +86,7 @@ class LinearSystem:
     @cached_property
     def unit(self) -> float:
         """The factor of the ridge: δ = ridge · unit."""
-        return float(self.matrix.diagonal().mean()) if self.given_unit is None else self.given_unit
+        return float(self.matrix.diagonal().mean()) if self.fixed_unit is None else self.fixed_unit
 
     @cached_property
     def delta(self) -> float:
@@ -101,7 +101,7 @@ class LinearSystem:
     @property
     def entries(self) -> float:
         """The typical size of the entries of Θ."""
-        unit = self.given_unit is None or not self.matrix.in_memory  # hardly anyone gives another unit
+        unit = self.fixed_unit is None or not self.matrix.in_memory  # hardly anyone gives another unit
         return abs(self.unit) if unit else float(np.abs(self.matrix.diagonal()).mean())
 
     def product(self, vectors: np.ndarray) -> np.ndarray:

@@ -96,8 +96,8 @@ class OutOfCore(Method):
                 folder.mkdir(parents=True, exist_ok=True)
                 write_whole(folder / _RECORD, text)
         factor = TiledFactor(system, folder, side)
-        there = len(factor.tiles) - len(factor.missing)
-        logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)
+        done = len(factor.tiles) - len(factor.missing)
+        logger.info("factor: %d of %d tiles are there, in %s", done, len(factor.tiles), folder)
         factor.compute()
         return partial(refined, system, factor, factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system))
 
@@ -174,14 +174,14 @@ class TiledFactor(Factor):
     def _read(self, i: int, j: int) -> np.ndarray:
         """One tile; recomputed if damaged."""
         try:
-            whole = self._chunks.read((i, j))
+            tile = self._chunks.read((i, j))
         except (FileNotFoundError, DamagedTileError) as error:
             if isinstance(error, DamagedTileError):
                 logger.warning("factor: %s and is computed again", error)
             self._write(i, j)
-            whole = self._chunks.read((i, j))
+            tile = self._chunks.read((i, j))
         rows, columns = self._span(i), self._span(j)
-        return whole[: rows.stop - rows.start, : columns.stop - columns.start]
+        return tile[: rows.stop - rows.start, : columns.stop - columns.start]
 
     def _write(self, i: int, j: int) -> None:
         made = self._made(i, j)

@@ -337,7 +337,7 @@ class TestBadInput:
         assert not list(tmp_path.iterdir())
 
     @pytest.mark.parametrize(
-        ("arguments", "error", "said"),
+        ("arguments", "error", "message"),
         [
             ((MODEL, NEW[:, :2], "p.npy"), ShapeError, r"of shape \(2,\); expected \(3,\); .*fitted to"),
             ((MODEL, NEW, "p.csv"), InvalidArgumentError, r"ends in \.npy or \.npz"),
@@ -346,9 +346,9 @@ class TestBadInput:
             ((et.InfiniteEnsemble(NET), NEW, "p.npy"), ValueError, "not fitted"),
         ],
     )
-    def test_is_said(self, tmp_path, arguments, error, said):
+    def test_is_said(self, tmp_path, arguments, error, message):
         model, x, name = arguments
-        with pytest.raises(error, match=said):
+        with pytest.raises(error, match=message):
             predict_to_file(model, x, tmp_path / name)
 
     @pytest.mark.parametrize(

@@ -208,9 +208,8 @@ def measure_reference(
     nulls, rng = (2 if len(given) == 1 and later < _ENOUGH else 1), np.random.default_rng([seed, 1])
     for atoms, v in zip(given, reference.values, strict=True):
         sizes = {name: potential.quantities[name].size(value, len(atoms)) for name, value in v.items()}
-        floors = StructureNoiseFloors(
-            sizes, {name: min(value.size, _ENTRIES) for name, value in v.items()}, potential.unit
-        )
+        entries = {name: min(value.size, _ENTRIES) for name, value in v.items()}
+        floors = StructureNoiseFloors(sizes, entries, potential.unit)
         for _ in range(nulls):
             floors.note("as given", null(potential, nudged(atoms, rng), v))
         reference.floors.append(floors)

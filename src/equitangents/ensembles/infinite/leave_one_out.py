@@ -132,11 +132,11 @@ def _errors_of_rows(problem: MatrixProblem, n: int, count: int, original: int, t
         a.reshape(copies, n, count).swapaxes(0, 1).reshape(n, copies * count)
         for a in (problem.row, problem.weight, problem.trace)
     )
-    whole = np.ones(len(process.targets)) if process.scale is None else process.scale**2
+    totals = np.ones(len(process.targets)) if process.scale is None else process.scale**2
     without = errors_of_samples(process, trace.sum(axis=1), copies, time, count)
     errors = np.empty((n, count, process.targets.shape[1]))
     for at, rows, removed in _groups(row, weight):
-        found = without(at, rows, whole[rows], whole[rows] - removed)
+        found = without(at, rows, totals[rows], totals[rows] - removed)
         wanted = row[at, original * count : (original + 1) * count]
         own = (rows[:, :, None] == wanted[:, None]).argmax(axis=1)
         errors[at] = found[np.arange(len(at))[:, None], own]

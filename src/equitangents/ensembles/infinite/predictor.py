@@ -351,7 +351,7 @@ class SolvedProblem(KernelPredictor):
         """μ_t as coefficients of all inputs, of a subset, or of features."""
         solution, matrix = self.solution(time), self.solver.system.matrix
         if isinstance(matrix, FeatureMatrix):
-            return MeansAtATime(self.kernel, self.field, self.inputs[:1], matrix.pulled(solution.coefficients))
+            return MeansAtATime(self.kernel, self.field, self.inputs[:1], matrix.transposed(solution.coefficients))
         chosen = slice(None) if solution.support is None else solution.support
         scale = 1.0 if self.scale is None else self.scale[chosen, None]
         return MeansAtATime(self.kernel, self.field, self.inputs[chosen], solution.coefficients * scale).compact()
@@ -515,15 +515,15 @@ def _matrices(
         settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")
         own, other = (FeatureMatrix(kernel, x, name, scale) for name in (field, "nngp"))
         return own, other, None, Primal(kernel.features)
-    whole = method is None or method.exact
-    found = training_matrices(kernel, x, field, settings.store, settings.limit, whole=whole)
+    full = method is None or method.exact
+    found = training_matrices(kernel, x, field, settings.store, settings.limit, full=full)
     if scale is not None:
         return ScaledMatrix(found[0], scale), ScaledMatrix(found[1], scale), found[2], method
     return *found, method
 
 
 def training_matrices(
-    kernel: KernelFunction, x: DataRows, field: KernelName, store: FileName | None, limit: int, *, whole: bool
+    kernel: KernelFunction, x: DataRows, field: KernelName, store: FileName | None, limit: int, *, full: bool
 ) -> tuple[SymmetricMatrix, SymmetricMatrix, Kernels | None]:
     """The training kernel and K(X, X) of inputs x, and both kernels if both are in memory.
 
@@ -537,11 +537,11 @@ def training_matrices(
     makes: Callable[..., SymmetricMatrix] = FieldMatrix if isinstance(x, FieldPoints) else KernelMatrix
     trained, prior = makes(kernel, x, field), makes(kernel, x, "nngp")
     one = trained.dtype.itemsize * len(x) ** 2
-    if whole and 2 * one <= _BOTH * limit:
+    if full and 2 * one <= _BOTH * limit:
         kernels = kernel.kernel(x)
         own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.label)
         return own, ArrayMatrix(np.asarray(kernels.nngp), prior.label), kernels
-    if whole and one <= _ONE * limit:
+    if full and one <= _ONE * limit:
         return ArrayMatrix(trained.assembled(), trained.label), prior, None
     return trained, prior, None
 

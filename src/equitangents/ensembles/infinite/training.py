@@ -304,10 +304,10 @@ def make_training(
         net = cast(Any, net).sampled_for(x)  # predictions do not depend on one another
     check_actions(augmentation, label_action, x, y[..., 0] if equivariant else y)
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
-        whole: Any = augmentation.action
-        subgroup = Subgroup(whole.group, augmentation.elements)  # in the order given, as copies and orbits
+        full_action: Any = augmentation.action
+        subgroup = Subgroup(full_action.group, augmentation.elements)  # in the order given, as copies and orbits
         label_action = None if label_action is None else restrict(cast(Action, label_action), subgroup)
-        augmentation = restrict(whole, subgroup)
+        augmentation = restrict(full_action, subgroup)
     kernel, action, rows, labels = cast(KernelFunction, net), cast(AnyAction, augmentation), x, y
     if positions is not None:
         field = cast(FieldFunction, EquivariantField(kernel) if equivariant else net)
