@@ -126,7 +126,7 @@ class Computation {
       c.loops_.prepare_field(c.plan_, group, workspace);
       if (c.self_) {
         const Tile<C> tile = c.listed_tile(thread, *this, *this, g);
-        c.loops_.listed.readout(c.plan_, tile);
+        c.loops_.readout(c.plan_, tile);
         // Too few rotations may leave a pooled variance below zero.
         for (int l = 0; l < c.lanes_; ++l) group.variance[l] = std::max(tile.k[l], 0.0);
       }
@@ -220,11 +220,11 @@ class Computation {
       if (problem_.field != FieldKind::none) {
         const FieldOutput to = output(thread, at, 0, int(std::min<int64_t>(lanes_, first.end - at)));
         t.field = &to;
-        return loops_.listed.fields(plan_, t);
+        return loops_.fields(plan_, t);
       }
-      loops_.listed.readout(plan_, t);
+      loops_.readout(plan_, t);
       if (cancelled()) return;
-      loops_.listed.vector(plan_, t);
+      loops_.vector(plan_, t);
       for (int64_t l = 0; l < lanes_ && at + l < first.end; ++l) {
         problem_.nngp[at + l] = T(t.k[l]);
         problem_.ntk[at + l] = T(t.theta[l]);
@@ -288,12 +288,12 @@ class Computation {
     if (problem_.field != FieldKind::none) {
       const FieldOutput to = output(thread, i0, j0, int(std::min<int64_t>(lanes_, columns.end - j0)));
       t.field = &to;
-      return loops_.pairs.fields(plan_, t);
+      return loops_.fields(plan_, t);
     }
     if (whole_rows(t, i0, j0, columns)) return;
-    loops_.pairs.readout(plan_, t);
+    loops_.readout(plan_, t);
     if (cancelled()) return;
-    loops_.pairs.vector(plan_, t);
+    loops_.vector(plan_, t);
     const int lanes = int(std::min<int64_t>(lanes_, columns.end - j0));
     put(problem_.nngp, t.k, i0, j0, int(count), lanes, symmetric);
     put(problem_.ntk, t.theta, i0, j0, int(count), lanes, symmetric);

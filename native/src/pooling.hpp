@@ -217,15 +217,16 @@ struct Pooling {
 
 // The fields over pairs of positions with which the stages of `plan` begin, of one first input with a vector of others.
 // Fine fibres are added until the slab that is asked for is complete, so that it is read while it is in the cache.
-template <class T, bool Own>
+template <class T>
 struct Feed {
   const Workspace<T>& work;
   const T *x1, *x2, *sides1, *sides2;
+  bool own;
   const Flag* cancel;
 
   Feed(const Plan& plan, const Workspace<T>& memory, const T* first, const T* second, const T* first_sides,
-       const T* second_sides, const Flag* stop)
-      : work(memory), x1(first), x2(second), sides1(first_sides), sides2(second_sides), cancel(stop) {
+       const T* second_sides, bool are_own, const Flag* stop)
+      : work(memory), x1(first), x2(second), sides1(first_sides), sides2(second_sides), own(are_own), cancel(stop) {
     for (const Pooled* pooled = plan.pooled; pooled; pooled = pooled->fine->pooled) {
       work.added[pooled->number] = 0;
       std::memset(work.begun + pooled->slab_at, 0, size_t(pooled->slab_count));
@@ -244,7 +245,7 @@ struct Feed {
       find_places(fine, next, work.places, work.partners);
       const int32_t* q = fine.fibres + 3 * next;
       const bool diagonal = fine.levels[0].grid && !q[0] && !q[1] && !q[2];
-      const Fibre<T, Own> fibre{fine, work, work.places, sides1, sides2, diagonal, next};
+      const Fibre<T> fibre{fine, work, work.places, sides1, sides2, own, diagonal, next};
       add(pooled, fibre.run(x1, x2));
     }
     begin(pooled, slab);
