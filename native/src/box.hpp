@@ -1,4 +1,4 @@
-// Where the pairs of one fibre lie, and sums over their windows.
+// Where the pairs of one offset lie, and sums over their windows.
 #pragma once
 
 #include "program.hpp"
@@ -13,7 +13,7 @@ EQT_INLINE int wrapped(int x, int n) {
   return x;
 }
 
-// Where the pairs of one fibre lie at one level: the first positions carried, and their partners.
+// Where the pairs of one offset lie at one level: the first positions carried, and their partners.
 struct Place {
   bool torus;                    // every position has a partner; else only those of [low, high) have
   int low[kAxes], high[kAxes];   // first positions carried

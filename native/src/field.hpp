@@ -1,11 +1,11 @@
-// Kernel fields: a fibre is written to the result where a readout would sum it.
+// Kernel fields: the pairs of one offset are written to the result where a readout would sum them.
 //
 // Vectors run over second inputs, results over positions, so that squares of numbers are transposed on the way. Where
-// second positions follow each other in the result, the fibres that differ in the offset along the last axis alone are
+// second positions follow each other in the result, the offsets that differ along the last axis alone are
 // gathered before they are written.
 #pragma once
 
-#include "fibre.hpp"
+#include "pair_offset.hpp"
 #include "pooling.hpp"
 
 namespace eqt::EQT_ISA {
@@ -73,14 +73,14 @@ EQT_INLINE void write_row(int64_t n, const Output<T>& k, const Output<T>& theta,
   }
 }
 
-// The fibres of a pair of a first input and a vector of second ones, after all operations.
+// The fields of all pair offsets, of a first input and a vector of second ones, after all operations.
 template <class T>
 struct FieldWriter {
   static constexpr int L = kLanes<T>;
   const Plan& plan;
   const FieldOutput& to;
-  T* gathered;   // rows of cells: (rows of first positions, fibres that differ along the last axis, positions of a row)
-  int most;      // such fibres
+  T* gathered;   // rows of cells: (rows of first positions, offsets that differ along the last axis, positions of a row)
+  int most;      // such offsets
   Output<T> k, theta;
   int64_t begin;  // of this first input and the first of the second ones
   Vec<T> unit;   // the product of both inputs' units
@@ -97,23 +97,23 @@ struct FieldWriter {
   }
 
   // The same position on both sides: rows of the result are rows of the field.
-  void same(const Fibre<T>& fibre, T* field) {
-    fibre.each_row(plan.field_count, field, [&](int z, int y, int x, int n, const T* cells) {
-      const auto row = fibre.row_of(plan.field_count, z, y, x, n);
-      const auto sides = fibre.sides(plan.side_last, 1, row);
+  void same(const PairOffset<T>& pairs, T* field) {
+    pairs.each_row(plan.field_count, field, [&](int z, int y, int x, int n, const T* cells) {
+      const auto row = pairs.row_of(plan.field_count, z, y, x, n);
+      const auto sides = pairs.sides(plan.side_last, 1, row);
       write_row<T>(n, k, theta, begin + row.first, to.second, to.lanes,
                    [&](int64_t i, Vec<T>& one, Vec<T>& other) EQT_INLINE_LAMBDA { cell(sides, cells, i, one, other); });
     });
   }
 
   // Listed pairs, or any pairs that a group joins: number by number.
-  void scattered(const Fibre<T>& fibre, T* field) {
-    fibre.each_row(plan.field_count, field, [&](int z, int y, int x, int n, const T* cells) {
-      const auto row = fibre.row_of(plan.field_count, z, y, x, n);
-      const auto sides = fibre.sides(plan.side_last, 1, row);
+  void scattered(const PairOffset<T>& pairs, T* field) {
+    pairs.each_row(plan.field_count, field, [&](int z, int y, int x, int n, const T* cells) {
+      const auto row = pairs.row_of(plan.field_count, z, y, x, n);
+      const auto sides = pairs.sides(plan.side_last, 1, row);
       for (int i = 0; i < n; ++i) {
         const int64_t p = row.first + i;
-        const int64_t target = to.targets ? to.targets[fibre.number * plan.positions_out + p]
+        const int64_t target = to.targets ? to.targets[pairs.number * plan.positions_out + p]
                                           : p * to.position + row.second + row.partner[i];
         if (target < 0) continue;
         Vec<T> one, other;
@@ -126,12 +126,12 @@ struct FieldWriter {
     });
   }
 
-  // Into the block of fibres that differ in the offset along the last axis, as number `member` of them.
-  void gather(const Fibre<T>& fibre, T* field, int member) {
+  // Into the block of offsets that differ along the last axis, as number `member` of them.
+  void gather(const PairOffset<T>& pairs, T* field, int member) {
     const int side = plan.levels[plan.field_count].shape[2];
-    fibre.each_row(plan.field_count, field, [&](int z, int y, int x, int n, const T* cells) {
-      const auto row = fibre.row_of(plan.field_count, z, y, x, n);
-      const auto sides = fibre.sides(plan.side_last, 1, row);
+    pairs.each_row(plan.field_count, field, [&](int z, int y, int x, int n, const T* cells) {
+      const auto row = pairs.row_of(plan.field_count, z, y, x, n);
+      const auto sides = pairs.sides(plan.side_last, 1, row);
       T* kept = gathered + 2 * L * (((row.first - x) / side * most + member) * side + x);
       for (int i = 0; i < n; ++i, kept += 2 * L) {
         Vec<T> one, other;
@@ -142,17 +142,17 @@ struct FieldWriter {
     });
   }
 
-  // Writes the block, whose last fibre, number `last` of them, is `fibre`.
-  void flush(const Fibre<T>& fibre, int last) {
-    const Place& place = fibre.places[plan.field_count];
+  // Writes the block, whose last pair offset, number `last` of them, is that of `pairs`.
+  void flush(const PairOffset<T>& pairs, int last) {
+    const Place& place = pairs.places[plan.field_count];
     const int side = plan.levels[plan.field_count].shape[2];
     for (int z = place.low[0]; z < place.high[0]; ++z)
       for (int y = place.low[1]; y < place.high[1]; ++y)
         for (int x = 0; x < side; ++x) {
-          const auto row = fibre.row_of(plan.field_count, z, y, x, 1);
+          const auto row = pairs.row_of(plan.field_count, z, y, x, 1);
           const T* cells = gathered + 2 * L * ((row.first - x) / side * most * side + x);
           const int64_t target = row.first * to.position + row.second;
-          // The fibre that joins x to x2: offsets rise from 0 on a torus, and to side - 1 on other grids.
+          // The pair offset that joins x to x2: offsets rise from 0 on a torus, and to side - 1 on other grids.
           const auto member = [&](int64_t x2) {
             const int64_t gap = x2 - x;
             return place.torus ? (gap < 0 ? gap + side : gap) : gap - (side - 1) + last;
@@ -181,25 +181,25 @@ void fields(const Plan& plan, const Tile<T>& tile) {
                           T(1) - Vec<T>{}};
     for (int l = 0; tile.units && l < kLanes<T>; ++l) writer.unit[l] = T(tile.units[tile.listed() ? l : r] * tile.units2[l]);
     int member = 0;
-    for (int f = 0; f < plan.fibre_count; ++f) {
+    for (int f = 0; f < plan.offset_count; ++f) {
       if (is_set(tile.cancel)) return;
       if (plan.pooled) feed.reach(plan, f);
       find_places(plan, f, work.places, work.partners);
-      const int32_t *q = plan.fibres + 3 * f, *next = q + 3;
+      const int32_t *q = plan.offsets + 3 * f, *next = q + 3;
       const bool diagonal = grid ? !q[0] && !q[1] && !q[2] : plan.single;
-      const Fibre<T> fibre{plan, work, work.places, sides1, tile.sides2, tile.listed(), diagonal, f};
-      T* field = fibre.run(x1, tile.signals2);
+      const PairOffset<T> pairs{plan, work, work.places, sides1, tile.sides2, tile.listed(), diagonal, f};
+      T* field = pairs.run(x1, tile.signals2);
       if (to.kind == FieldKind::same) {
-        writer.same(fibre, field);
+        writer.same(pairs, field);
       } else if (gathers) {
-        writer.gather(fibre, field, member);
-        if (f + 1 == plan.fibre_count || next[0] != q[0] || next[1] != q[1]) {
-          writer.flush(fibre, member);
+        writer.gather(pairs, field, member);
+        if (f + 1 == plan.offset_count || next[0] != q[0] || next[1] != q[1]) {
+          writer.flush(pairs, member);
           member = -1;
         }
         ++member;
       } else {
-        writer.scattered(fibre, field);
+        writer.scattered(pairs, field);
       }
     }
     for (int l = 0; l < to.lanes; ++l)

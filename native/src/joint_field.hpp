@@ -238,8 +238,7 @@ struct JointField {
     return {sides1 + (at + p * count) * kStep, 0, sides2 + at * L, int64_t(count) * L, memory.identity, Own};
   }
   Doubles first(int64_t at) const {
-    if constexpr (Own) return load(sides1 + at * L);
-    else return splat(sides1[at]);
+    return Own ? load(sides1 + at * L) : splat(sides1[at]);
   }
 
   // The units at a step, one over which is number `at`; -1: fields are as they are.

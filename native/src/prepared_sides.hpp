@@ -21,8 +21,7 @@ EQT_INLINE Moments moments(const Op& op, Doubles q) {
   return found;
 }
 
-// All sides of a nonlinearity, those of its constant too, at `count` places, `step` numbers apart: `op.sides` of each. `narrow`: for
-// loops in float.
+// All `op.sides` sides, those of a constant too, at `count` places, `step` numbers apart. `narrow`: for loops in float.
 constexpr int kMostSides = dual_sides(DualKind::tabulated) + kRaisedSides, kPlacesAtOnce = 8;
 void all_sides(const Op& op, const double* q, int64_t count, int64_t step, const Units& units, bool narrow, Doubles* out);
 
@@ -47,9 +46,7 @@ struct PreparedSides {
   // K doubles for each lane at one place of the layouts.
   template <int K>
   EQT_INLINE void put(int64_t at, int lane, const Doubles (&values)[K]) const {
-    if constexpr (K > 2) put_many(at, lane, values, K);
-    else
-      for (int i = 0; i < K; ++i) put_one(at + i, lane, values[i]);
+    put_many(at, lane, values, K);
   }
 
   void put_many(int64_t at, int lane, const Doubles* values, int count) const {

@@ -4,7 +4,7 @@
 // angles share their even and odd parts.
 #pragma once
 
-#include "fibre.hpp"
+#include "pair_offset.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -37,7 +37,7 @@ struct Group {
 
 // Where a kernel field is written: number (r, p, l, p') of a tile's first input, first position, second input and second
 // position at r · first + p · position + l · second + p'; the same position at r · first + l · second + p; listed pairs
-// at r · first + l · second + targets[fibre, p], unless that is negative.
+// at r · first + l · second + targets[offset, p], unless that is negative.
 struct FieldOutput {
   FieldKind kind;
   bool as_float;  // what k and theta point to; else double
@@ -46,7 +46,7 @@ struct FieldOutput {
   int lanes;  // how many of them hold second inputs
   const int32_t* targets;
   void* scratch;
-  int gathered;           // fibres that differ in the offset along the last axis, at most
+  int gathered;           // offsets that differ along the last axis, at most
   Flag* odd;  // becomes 1 where a number is not finite
 };
 

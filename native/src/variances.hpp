@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "fibre.hpp"
+#include "pair_offset.hpp"
 #include "box.hpp"
 #include "pooling.hpp"
 #include "prepared_sides.hpp"
@@ -71,7 +71,7 @@ template <class T>
 struct Carried {
   double *q, *other, *mean, *kept;
   int64_t size;
-  void* workspace;  // for fibres
+  void* workspace;  // for pair offsets
 };
 
 // Variances q(p) of the inputs, and means E[f] where the plan needs them, through the operations at each position: (positions,

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "distance.hpp"
-#include "fibre.hpp"
+#include "pair_offset.hpp"
 #include "program.hpp"
 #include "tile.hpp"
 #include "vector.hpp"

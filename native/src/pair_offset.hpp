@@ -1,4 +1,4 @@
-// One fibre of one first input with a vector of second inputs, through all operations on the field to its readout;
+// All pairs of positions with one offset, of one first input with a vector of second inputs, from signals to the readout;
 // or (`own`) of a vector of pairs of inputs.
 #pragma once
 
@@ -55,9 +55,9 @@ struct Workspace {
   T* kept;
   int64_t kept_size;     // of one slot
   char* pairs;           // fields over pairs of positions: of each pair D, then Θ
-  int32_t* added;        // of each pool, how many fine fibres were added
+  int32_t* added;        // of each pool, how many fine pair offsets were added
   char* begun;           // of each slab, whether its sums hold numbers of this pair of inputs
-  double *d, *theta, *q;  // sums over fibres, (kTileRows, lanes)
+  double *d, *theta, *q;  // sums over pair offsets, (kTileRows, lanes)
   const T** rows;
   Place* places;
   int32_t* partners;
@@ -111,7 +111,7 @@ inline bool windowed(const Op& op) { return op.kind == OpKind::box || op.kind ==
 // Whether other positions follow than those before.
 inline bool spatial(const Op& op) { return windowed(op) || (op.kind == OpKind::back && op.moves); }
 
-// The places of all levels along fibre number f.
+// The places of all levels along pair offset number f.
 inline void find_places(const Plan& plan, int f, Place* places, int32_t* partners) {
   for (int i = plan.field_count; i >= 0; --i) {
     const Level& level = plan.levels[i];
@@ -122,7 +122,7 @@ inline void find_places(const Plan& plan, int f, Place* places, int32_t* partner
         place.low[a] = place.from[a] = place.offset[a] = 0;
         place.high[a] = place.to[a] = level.shape[a];
       }
-      place.partner = level.partners + plan.fibres[f] * level.positions;
+      place.partner = level.partners + plan.offsets[f] * level.positions;
       continue;
     }
     const Op* next = nullptr;  // the next operation that moves positions
@@ -133,7 +133,7 @@ inline void find_places(const Plan& plan, int f, Place* places, int32_t* partner
     place.torus = level.wrap && (!next || next->wrap);
     const Place& out = places[after];
     for (int a = 0; a < kAxes; ++a) {
-      const int n = level.shape[a], o = plan.fibres[3 * f + a] * level.step[a];
+      const int n = level.shape[a], o = plan.offsets[3 * f + a] * level.step[a];
       const bool none = !place.torus && (o >= n || o <= -n);
       place.offset[a] = place.torus ? wrapped(o, n) : o;
       place.low[a] = place.from[a] = place.torus || none || o > 0 ? 0 : -o;
@@ -160,7 +160,7 @@ EQT_INLINE SameUnits<T> units_of(const Plan& plan, const T* sides1, const T* sid
 }
 
 template <class T>
-struct Fibre {
+struct PairOffset {
   static constexpr int L = kLanes<T>;
   const Plan& plan;
   const Workspace<T>& work;
@@ -254,7 +254,7 @@ struct Fibre {
 
   template <class S>
   void start_pooled_of(const Pooled& pooled, int z, int y, int x, const Row& row, T* cells) const {
-    const int64_t at = place_in(pooled.slabs[pooled.slab_of_fibre[number]], z, y, x);
+    const int64_t at = place_in(pooled.slabs[pooled.slab_of_offset[number]], z, y, x);
     const S* sums = work.template sums<S>(pooled.begin) + 2 * L * at;
     const auto alone = sides(pooled.side_at, kPooledSides, row);
     pooled_row<T, S>(pooled, sums, cells, row.n, alone);
