@@ -25,7 +25,7 @@ ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS="$(XLA)"
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout $(TIMEOUT) --timeout-method thread
 
 .PHONY: help setup demo check test test-all test-docs test-lowest test-random test-machines test-frozen test-extras test-browser lint wheel format results docs \
-	bench clean
+	changelog bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
@@ -96,6 +96,9 @@ results: $(STAMP) ## publish finished runs in the documentation; RUNS="FOLDER ..
 
 docs: $(STAMP) ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+changelog: $(STAMP) ## what the files of changelog.d will add to CHANGELOG.md
+	$(BIN)/python -m towncrier build --draft --version next
 
 bench: $(STAMP) $(VENV)/.installed-bench ## the benchmarks; ARGS=--full for more, ARGS=groups for one
 	$(BIN)/python -m benchmarks $(ARGS)

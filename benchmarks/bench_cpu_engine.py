@@ -1,7 +1,7 @@
 """The CPU engine against the reference engine and against a bare loop of the same arithmetic (roofline.cpp).
 
 Times are processor time of one thread: other work on the machine then changes ratios little. An element-layer is one
-position of one fibre through one convolution and nonlinearity, NNGP and NTK together.
+position at one offset through one convolution and nonlinearity, NNGP and NTK together.
 """
 
 import os

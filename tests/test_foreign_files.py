@@ -24,7 +24,7 @@ from equitangents.nn.specification import network_of, read_network
 from equitangents.scale.reading import read_inputs
 from equitangents.scale.record import _record_in
 from equitangents_studies.data.folder import load_own
-from equitangents_studies.framework import stage_files
+from equitangents_studies.framework.folder import read_stage, write_stage
 
 
 def claiming(shape, descr="<f8", held=b""):
@@ -78,14 +78,14 @@ def test_an_archive_that_unpacks_to_more_than_half_of_the_memory_is_refused(tmp_
 def test_a_swallowed_entry_of_an_archive_is_seen(tmp_path):
     """One flipped bit of the length of an entry's comment, and the directory skips the entry after it."""
     arrays = {"a": np.arange(3.0), "b": np.eye(2), "c": np.arange(4)}
-    stage_files.write(tmp_path / "stage.npz", arrays, "f")
+    write_stage(tmp_path / "stage.npz", arrays, "f")
     whole = (tmp_path / "stage.npz").read_bytes()
-    assert sorted(stage_files.read(tmp_path / "stage.npz", "f") or {}) == ["a", "b", "c"]
+    assert sorted(read_stage(tmp_path / "stage.npz", "f") or {}) == ["a", "b", "c"]
     swallowed, starts = 0, [at for at in range(len(whole)) if whole[at:].startswith(b"PK\1\2")]
     for at in [start + offset for start in starts for offset in range(28, 34)]:  # lengths of name, extra, and comment
         for bit in range(8):
             (tmp_path / "stage.npz").write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
-            found = stage_files.read(tmp_path / "stage.npz", "f")
+            found = read_stage(tmp_path / "stage.npz", "f")
             assert found is None or all(np.array_equal(found.get(name), array) for name, array in arrays.items())
             swallowed += found is None
     assert len(starts) == 4

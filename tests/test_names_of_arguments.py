@@ -45,7 +45,7 @@ SAME_AS = {  # what arguments are called elsewhere, and here
 OTHERWISE = {  # where such a name means something else
     "torch.Ensemble": "method",
     "torch.EnsembleClassifier": "method",
-    "baselines.Problem": "batch",
+    "baselines.BaselineProblem": "batch",
     "baselines.run": "inputs",
     "systems.compare_architectures": "inputs",
 }

@@ -8,12 +8,14 @@ from typing import Any
 
 import lazy_loader
 
-from equitangents import beside as _beside
 from equitangents._version import __version__
 
 _load, _, _lazy = lazy_loader.attach_stub(__name__, __file__)
 
-__all__ = sorted([*_lazy, "audit", *_beside.ROOMS])
+# The package of studies comes with the same install and imports public names alone; the library knows its name.
+_COMPANION = {name: f"equitangents_studies.{name}" for name in ("systems", "baselines", "data")}
+_COMPANION["studies"] = "equitangents_studies"
+__all__ = sorted([*_lazy, "audit", *_COMPANION])
 
 
 def __getattr__(name: str) -> Any:
@@ -22,8 +24,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.audit")
     if name in ("experimental", "utils"):  # of neural-tangents, without a counterpart: they say what to use instead
         return getattr(importlib.import_module(f"{__name__}.stax.missing"), name)
-    if name in _beside.ROOMS:
-        return _beside.room(name)
+    if name in _COMPANION:
+        return importlib.import_module(_COMPANION[name])
     return _load(name)
 
 

@@ -1,4 +1,4 @@
-"""The command `equitangents`, also `python -m equitangents`: Ctrl-C is heard from the first import to the last word."""
+"""The command `equitangents`, also `python -m equitangents`: Ctrl-C works from the first import on."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import sys
 import threading
 
 _SOON = 0.05  # seconds
-# Threads of OpenBLAS wait this power of two of clock cycles at full speed for more work, 28 unless told: a tenth of a
-# second, in which a compiled engine has the cores for half. They read it once, as NumPy is imported.
+# Threads of OpenBLAS spin for 2 to this power of clock cycles while they wait for work: by default 28, a tenth of a
+# second, in which the C++ engine gets half of the cores. OpenBLAS reads it when NumPy is imported.
 _BLAS_WAITS = "18"
 
 
 def run() -> None:
     """Run the command line on the arguments of the process, and exit with its status.
 
-    Ctrl-C ends it with one line and status 130, also while it is imported, and where Python would only print it, in
-    what collects garbage. Once everything is done it changes nothing any more.
+    Ctrl-C ends it with one line and status 130, also during imports and in finalisers, where Python would only print
+    the exception. After the end of the command it has no effect.
     """
     sys.unraisablehook = _heard
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", _BLAS_WAITS)
@@ -37,7 +37,7 @@ def run() -> None:
 
 
 def _heard(lost: sys.UnraisableHookArgs) -> None:
-    """Interrupt again, and soon, where Ctrl-C was caught in what cannot raise; the rest is printed as Python does."""
+    """Interrupt again soon where Ctrl-C was raised in a finaliser; other exceptions are printed as Python does."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
         threading.Timer(_SOON, _interrupt).start()
     else:
@@ -45,7 +45,7 @@ def _heard(lost: sys.UnraisableHookArgs) -> None:
 
 
 def _interrupt() -> None:
-    """Ctrl-C as from the terminal: by a signal, where there are any, which also ends what the main thread waits for."""
+    """Interrupt as Ctrl-C does: by a signal, where there are signals, which also ends waits of the main thread."""
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
     else:

@@ -1,11 +1,10 @@
-"""Types that load nothing, for modules that light commands import: aliases, and what is asked of users' objects.
+"""Types that load no library, for modules that light commands import: aliases, and protocols of users' objects.
 
-An object fits a protocol if it has what that lists; it need not name it. `_types` has the aliases of arrays, too.
+`_types` has these and the aliases of arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -17,22 +16,20 @@ KernelName = Literal["ntk", "nngp"]  # which kernel of a network, wherever an ar
 Params = Any  # a pytree of arrays, one entry a layer
 InputShape = tuple[int, ...]  # (*positions, channels), without the batch axis
 Network = Any  # what `DeepEnsemble` takes: a `FiniteNetwork`, a pair (init, apply), a module of Flax, NNX or Equinox
-AnyModel = (
-    Any  # what an audit asks: a function of a batch, a module, a file, an estimator, an ensemble, several of them
-)
-Element = Any  # of a group: a number where they are listed, else a rotation matrix, a permutation, (turn, shift) …
-Elements = Any  # several: a sequence of elements, or an array with one of them in each row
-AnyAction = Any  # an action of `equitangents.actions`, or what a function says it takes in its place: a name, a map
-Tree = Any  # arrays of numbers, by themselves or in tuples, lists and dictionaries: what JAX calls a pytree
-DataRows = Any  # of a training problem: inputs, an array (N, …), or points of fields, which are indexed as one
+AnyModel = Any  # what an audit takes: a function of a batch, a module, a file, an estimator, an ensemble, a list
+Element = Any  # of a group: a number in finite groups, else a rotation matrix, (rotation, shift) …
+Elements = Any  # a sequence of elements, or an array with one in each row
+AnyAction = Any  # an action of `equitangents.actions`, or what a function takes in its place: a name, a map
+Tree = Any  # a pytree of JAX: an array, or tuples, lists and dictionaries of them
+DataRows = Any  # inputs of a training problem: an array (N, …), or points of fields
 
 
 @runtime_checkable
 class FiniteNetwork(Protocol):
-    """A network of finite width: `nn.Sequential`, or a user's own object with these two methods."""
+    """A network of finite width: `nn.Sequential`, or an object with these two methods."""
 
     def __hash__(self) -> int:
-        """Equal networks have equal hashes: programs are compiled once for them."""
+        """Equal networks have equal hashes: their programs are compiled once."""
 
     def init(self, key: jax.Array, input_shape: InputShape, /, dtype: Any) -> Params:
         """Random parameters, a pytree, for inputs of shape (*positions, channels)."""
@@ -43,19 +40,7 @@ class FiniteNetwork(Protocol):
 
 @runtime_checkable
 class ShapedNetwork(FiniteNetwork, Protocol):
-    """A network of finite width that says how large its outputs are, as `nn.Sequential` does."""
+    """A network of finite width with the shape of its outputs, such as `nn.Sequential`."""
 
     def output_shape(self, input_shape: InputShape, /) -> tuple[int, ...]:
         """The shape of one output for inputs of shape (*positions, channels)."""
-
-
-@runtime_checkable
-class TaskExecutor(Protocol):
-    """What hands tasks to workers: an executor of `concurrent.futures`."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """A future of fn(*args, **kwargs), which has `result`, `cancel` and `add_done_callback`."""
-
-
-ExecutorLike = int | TaskExecutor
-"""A number of processes of this machine, or an executor."""

@@ -1,7 +1,7 @@
-"""What the library knows of the package beside it: studies, learning systems, baselines and data sets.
+"""Access to the companion package: studies, learning systems, baselines and data sets.
 
-It comes with the same install and imports the library's public names alone (`tests/beside`); the library reaches it by
-name, and imports it when it is first used.
+It is installed along with the library and imports only the library's public names (`tests/beside`). The library finds
+it by name and imports it on first use.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ ROOMS = {"studies": PACKAGE, **{name: f"{PACKAGE}.{name}" for name in ("systems"
 
 
 def room(name: str) -> ModuleType:
-    """What `equitangents.<name>` is, such as `room("systems")`; ImportError where it is not installed."""
+    """The companion subpackage `equitangents.<name>`, such as `room("systems")`; ImportError if not installed."""
     return importlib.import_module(ROOMS[name])
 
 
 def commands() -> dict[str, Callable[..., Any]]:
-    """Subcommands of `equitangents` by name; none where the package beside the library is not installed."""
+    """Subcommands of `equitangents` by name; empty without the companion package."""
     try:
         importlib.import_module(PACKAGE)
     except ModuleNotFoundError as error:

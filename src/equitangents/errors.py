@@ -1,4 +1,4 @@
-"""What bad input gets: one family of exceptions, raised before anything is computed."""
+"""Exceptions for bad input, raised before anything is computed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class EquitangentsError(Exception):
     at: object = None
 
     def shown(self, names: Mapping[str, str]) -> str:
-        """The message, with an argument by the name under which its user gave it, such as `--group`."""
+        """The message, with arguments called by the user's names, such as `--group`."""
         return str(self)
 
 
@@ -78,7 +78,7 @@ class _ArgumentError(EquitangentsError):
         super().__init__(self.shown({}))
 
     def shown(self, names: Mapping[str, str]) -> str:
-        """The message, with an argument by the name under which its user gave it, such as `--group`."""
+        """The message, with arguments called by the user's names, such as `--group`."""
         if self.argument is None:
             return str(self)
         wanted = f"expected {self._wanted()}" if self.expected != "" else ""
@@ -93,14 +93,14 @@ class _ArgumentError(EquitangentsError):
         return _wanted(self.expected)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As what any process can read: a value of another kind becomes its text."""
+        """Pickle with parts that any process can read: values of other kinds become text."""
         plain = isinstance(self.value, bool | int | float | str | None)
         state = {**vars(self), "expected": self._wanted()}
         return type(self), self.args, state if plain else {**state, "value": self._text}
 
 
 def _wanted(expected: object) -> str:
-    """How what is expected is shown: a range by its ends, choices one by one, a shape with its letters."""
+    """`expected` as text: a range by its ends, choices one by one, a shape with its letters."""
     if expected is ...:
         return "..."
     if isinstance(expected, range):
@@ -123,7 +123,7 @@ def choices(values: Collection[object]) -> str:
 
 
 def _text(value: Any) -> str:
-    """How a value is shown: as Python does, but numbers with at most eight digits, and NumPy's as Python's."""
+    """A value as text: Python's repr, with at most eight digits for numbers and NumPy scalars like Python's."""
     numpy = sys.modules.get("numpy")  # who has its numbers has loaded it; commands that need none start without it
     if numpy is not None and isinstance(value, numpy.dtype):
         return str(value)
@@ -135,11 +135,11 @@ def _text(value: Any) -> str:
 
 
 class InvalidArgumentError(_ArgumentError, ValueError):
-    """An argument has the right type and an unusable value; the message names it, what it was and what it may be."""
+    """An argument has the right type and an unusable value; the message has its name, value and allowed values."""
 
 
 class InvalidTypeError(_ArgumentError, TypeError):
-    """An argument is of a type that cannot be used."""
+    """An argument has an unusable type."""
 
 
 class ShapeError(InvalidArgumentError):
@@ -155,15 +155,15 @@ class NotFiniteError(InvalidArgumentError):
 
 
 class NotAnActionError(InvalidArgumentError):
-    """A map offered as a group action does not respect the group's multiplication."""
+    """A map passed as a group action does not respect the group's multiplication."""
 
 
 class NetworkError(InvalidArgumentError):
-    """A layer cannot follow the one before it, or the network has no kernel of the kind asked for."""
+    """A layer cannot follow the one before it, or the network does not have the requested kernel."""
 
 
 class ModelError(InvalidArgumentError):
-    """A model that is audited, but was made elsewhere, failed on its inputs; the message says what they were."""
+    """An audited model failed on its inputs; the message describes them."""
 
 
 class NotPositiveDefiniteError(InvalidArgumentError):
@@ -171,7 +171,7 @@ class NotPositiveDefiniteError(InvalidArgumentError):
 
 
 class MemoryLimitError(InvalidArgumentError):
-    """A computation would need more memory than allowed: `value` and `expected` are bytes, and the remedy helps."""
+    """A computation would need more memory than allowed; `value` and `expected` are bytes."""
 
     _verb = "needs about"
 
@@ -184,15 +184,15 @@ class MemoryLimitError(InvalidArgumentError):
 
 
 class StoreError(InvalidArgumentError):
-    """A store on disk holds something else, is damaged, or cannot be read or written; the message says what helps."""
+    """A store on disk holds something else, is damaged, or cannot be read or written; the message has a remedy."""
 
 
 class NotFittedError(EquitangentsError, ValueError, AttributeError):
-    """A model was asked to predict before it was fitted."""
+    """A model was called to predict before it was fitted."""
 
 
 class MissingLibraryError(EquitangentsError, ImportError):
-    """`library`, which `user` needs, is not installed; `extra` of this package installs it."""
+    """`library`, which `user` needs, is not installed; the extra `extra` of this package installs it."""
 
     def __init__(self, library: str, extra: str, user: str) -> None:
         super().__init__(
@@ -206,7 +206,7 @@ class MissingLibraryError(EquitangentsError, ImportError):
 
 
 def require(library: str, extra: str, user: str) -> ModuleType:
-    """Import and return the module `library`; MissingLibraryError, which names the extra, where `user` lacks it."""
+    """Import and return the module `library`; MissingLibraryError names the extra that installs it for `user`."""
     try:
         return importlib.import_module(library)
     except ImportError:

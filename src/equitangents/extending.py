@@ -1,7 +1,6 @@
-"""What a package built on this library needs beside its rooms: checks, whole files, names of types, work spread out.
+"""Names for packages built on this library, beyond those of its subpackages: checks, types, files, many members.
 
-The studies are the first such package. Each name is imported from where it lives when it is first used: the stub beside
-this file says from where.
+The studies are the first such package. Each name is imported when it is first used, from the module in `extending.pyi`.
 """
 
 import lazy_loader

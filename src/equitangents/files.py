@@ -1,19 +1,17 @@
-"""Files and folders that appear only when they are complete, locks, and what processes that were killed left of them.
+"""Atomic writes of files, locks, and removal of what killed processes left behind.
 
 Locks are the system's, which takes them from a process that ends, however it ends: `flock`, on Windows `msvcrt`.
-Neither host names nor process numbers count: a container that starts again as process 1 finds what it held free. On a
-file system without locks (some network mounts) nobody is kept out; a warning in the log says so.
+Host names and process numbers play no part: a container that restarts as process 1 finds its locks free. On a file
+system without locks (some network mounts) nobody is kept out, and the log has a warning.
 
-What is being written is locked by its writer: what nobody holds is left over from one that is dead. Symbolic links stay
-links: what they point to is replaced.
+A writer locks its partial file: one that nobody locks was left by a dead process. Symbolic links stay links: their
+targets are replaced.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
-import json
 import logging
 import math
 import os
@@ -22,29 +20,28 @@ import stat
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from equitangents.errors import StoreError
 
 logger = logging.getLogger("equitangents")
 
-FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)  # of what this user may not write
-LEFTOVER = re.compile(r"\..+-[0-9a-f]{32}(\.\w+)?")  # the name of what was being written when its process died
-ABANDONED = 3600.0  # seconds after which that is so on file systems that have no locks
-MOST = 2**26  # bytes of JSON and of scripts, far more than any that was written here
+LEFTOVER = re.compile(r"\..+-[0-9a-f]{32}(\.\w+)?")  # the name of a partial file
+_ABANDONED = 3600.0  # seconds after which a partial file is left over, on file systems without locks
+MOST = 2**26  # bytes of JSON and of scripts that are read
 _TAKEN = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 _NONE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, getattr(errno, "ENOTSUP", errno.EOPNOTSUPP), errno.EINVAL}
-_GLANCE, _PAUSE = 0.05, 0.01  # seconds for which another process may only look at a lock, and between two tries
+_GLANCE, _PAUSE = 0.05, 0.01  # seconds: how long another process may hold a lock to look at it; between two tries
 _FAR = 0x7FFF0000  # where Windows locks a byte: what is written in the file stays readable
 
 
 @contextlib.contextmanager
 def alone(path: Path, otherwise: str, patience: float = _GLANCE) -> Iterator[None]:
-    """Hold the lock file `path`, which is made, and removed afterwards.
+    """Create and hold the lock file `path`; remove it afterwards.
 
-    StoreError, which says `otherwise`, where another process holds it for longer than `patience` seconds.
+    Raises StoreError(otherwise) if another process holds it for longer than `patience` seconds.
     """
     descriptor, owner = _held(path, otherwise, patience), os.getpid()
     try:
@@ -91,10 +88,10 @@ def _system_lock(descriptor: int) -> None:
 
 
 def _held(path: Path, otherwise: str = "", patience: float = math.inf) -> int:
-    """A descriptor of the file that has this name, which is made, and held where there are locks.
+    """Descriptor of the file `path`, created if needed, and locked where there are locks.
 
-    What had the name before may be removed meanwhile: then another one is made. StoreError, which says `otherwise`,
-    where another process holds it for longer than `patience` seconds.
+    A file that is removed meanwhile is created again. Raises StoreError(otherwise) if another process holds it for
+    longer than `patience` seconds.
     """
     end = time.monotonic() + patience
     while True:
@@ -114,23 +111,18 @@ def _held(path: Path, otherwise: str = "", patience: float = math.inf) -> int:
         time.sleep(0 if held else _PAUSE)
 
 
-def may_write(folder: Path) -> bool:
-    """Whether this user may make files in a folder that is there; a full disk is another matter."""
-    return os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
-
-
 def real(path: Path) -> Path:
-    """Where a path leads: links are followed once, so that one that is changed meanwhile mixes nothing."""
+    """The target of a path: links are followed once, so that a link changed meanwhile has no effect."""
     return Path(os.path.realpath(path))
 
 
 @contextlib.contextmanager
 def whole_file(path: Path, *, once: bool = False) -> Iterator[Path]:
-    """A temporary path beside `path` to write to; it takes the place of `path` at the end, or goes if that fails.
+    """Temporary path to write to, which replaces `path` at the end, and is removed on errors.
 
     The name is unique, so that several processes may write one file at once; folders are made; the content is on disk
-    before the name changes. What is no file (/dev/stdout, a pipe) is written to as it is. `once`: FileExistsError where
-    there is a file of that name by then.
+    before the name changes. /dev/stdout and pipes are written to directly. `once`: FileExistsError if `path` exists by
+    then.
     """
     path = real(path)
     if path.exists() and not path.is_file() and not path.is_dir():
@@ -155,12 +147,12 @@ def whole_file(path: Path, *, once: bool = False) -> Iterator[Path]:
 
 
 def sweep_partials(path: Path) -> None:
-    """Remove what dead processes left of `path` in `whole_file`."""
+    """Remove partial files of `path` that dead processes left."""
     sweep(path.parent, re.compile(rf"\.{re.escape(path.stem)}-[0-9a-f]{{32}}{re.escape(path.suffix)}"))
 
 
 def sweep(folder: Path, name: re.Pattern[str] = LEFTOVER) -> None:
-    """Remove what dead processes were writing in a folder under a name of this form, as far as this user may."""
+    """Remove partial files with names of this form that dead processes left in a folder, as far as this user may."""
     with contextlib.suppress(OSError):
         for left in [folder / each for each in os.listdir(folder) if name.fullmatch(each)]:
             with contextlib.suppress(OSError):
@@ -168,14 +160,11 @@ def sweep(folder: Path, name: re.Pattern[str] = LEFTOVER) -> None:
 
 
 def _remove_abandoned(file: Path) -> None:
-    """Remove a file that nobody holds, and hold it meanwhile: its writer may be about to.
-
-    Without locks: one that is older than an hour.
-    """
+    """Remove a file that nobody has locked, and lock it meanwhile; without locks, one older than an hour."""
     descriptor = os.open(file, os.O_RDWR if os.access(file, os.W_OK) else os.O_RDONLY)
     try:
         held = lock(descriptor)
-        old = time.time() - file.stat().st_mtime > ABANDONED
+        old = time.time() - file.stat().st_mtime > _ABANDONED
         if (held and is_named(descriptor, file)) or (held is None and old):
             file.unlink()
     finally:
@@ -183,7 +172,7 @@ def _remove_abandoned(file: Path) -> None:
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """A file to read from; OSError for a pipe or a device, which may have no end; neither is waited for."""
+    """Open a file for reading; raises OSError for pipes and devices, which may have no end, without waiting."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -193,15 +182,10 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def file_bytes(path: Path, most: int = MOST) -> bytes:
-    """What a regular file holds; OSError, before anything is read, where that is more than `most` bytes."""
+    """Content of a regular file; raises OSError, before reading, if it is longer than `most` bytes."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         content = file.read(most + 1) if size <= most else b""
         if max(size, len(content)) > most:  # also where it grows meanwhile
             raise OSError(errno.EFBIG, f"it takes {size:,} bytes; expected at most {most:,}", str(path))
         return content
-
-
-def checksum(record: Mapping[str, Any]) -> str:
-    """SHA-256 of a record that JSON can hold."""
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

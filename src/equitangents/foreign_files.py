@@ -1,7 +1,7 @@
-"""Arrays, JSON and models in files from elsewhere: nothing in them runs, and nothing is unpickled.
+"""Arrays, JSON and models in files of other people: nothing in them runs, and nothing is unpickled.
 
-A pickle runs any code. What is wrong with a file is ValueError or one of `UNREADABLE` here; whoever reads the file
-names it. What a model's file or name is, is seen without loading it, and without JAX or PyTorch.
+A pickle runs any code. A bad file raises ValueError or one of `UNREADABLE` here; callers add its name. The kind of a
+model is found without loading the model, JAX or PyTorch.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from equitangents.errors import InvalidArgumentError, StoreError
+from equitangents.errors import InvalidArgumentError
 from equitangents.files import open_regular
 from equitangents.formatting import memory_size
 from equitangents.memory import default_memory_limit, process_memory
@@ -34,29 +34,13 @@ UNREADABLE = (
     OSError, ValueError, KeyError, EOFError, RuntimeError, TypeError, AttributeError, IndexError, MemoryError,
     OverflowError, SyntaxError, tokenize.TokenError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
 )  # fmt: skip
-"""What NumPy and the standard library raise for bytes that are no array, archive or JSON: the more, the less whole."""
+"""What NumPy and the standard library raise for bytes that are no array, archive or JSON."""
 
-_DEEP = 200  # lists and objects within each other
-
-
-@runtime_checkable
-class Rows(Protocol):
-    """An array that is perhaps on disk: NumPy's, a memory map, or Zarr's, whose rows are read when they are needed."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes along the axes."""
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The type of the numbers."""
-
-    def __getitem__(self, key: Any, /) -> Any:
-        """Some of the numbers."""
+_DEEP = 200  # nested lists and objects
 
 
 def read_json(content: bytes | str) -> Any:
-    """The value that JSON stands for; ValueError for what is not JSON, or is nested too deeply.
+    """Parse JSON; raises ValueError if it is no JSON or nested too deeply.
 
     >>> read_json('{"a": [1, 2]}')
     {'a': [1, 2]}
@@ -75,7 +59,7 @@ def read_json(content: bytes | str) -> Any:
 
 
 def check_unpacked(archive: zipfile.ZipFile) -> None:
-    """ValueError for an archive that unpacks to more than half of the memory that this process may use."""
+    """Raise ValueError for an archive that unpacks to more than half of the available memory."""
     total = sum(entry.file_size for entry in archive.infolist() if entry.compress_type != zipfile.ZIP_STORED)
     if total > default_memory_limit():
         raise ValueError(
@@ -85,36 +69,24 @@ def check_unpacked(archive: zipfile.ZipFile) -> None:
 
 
 def read_entry(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """An array of an archive; one of `UNREADABLE` for anything else, and for one that is damaged."""
+    """Read an array of an archive; raises one of `UNREADABLE` if it is damaged or no array."""
     with archive.open(name) as entry:
         array: np.ndarray = np.lib.format.read_array(entry, allow_pickle=False)
-        if entry.read(1):  # only of what is read to its end the checksum is compared
+        if entry.read(1):  # the checksum is compared at the end of the entry
             raise ValueError(f"{name} is longer than its array, {array.shape}")
     return array
-
-
-def part(name: str, x: Rows, rows: slice | np.ndarray) -> np.ndarray:
-    """Some rows of an array that is perhaps on disk; StoreError, which names it, where they cannot be read."""
-    if isinstance(x, np.ndarray) and not isinstance(x, np.memmap):
-        return np.asarray(x[rows])
-    try:
-        return np.asarray(x[rows])
-    except UNREADABLE as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise StoreError(f"{name} cannot be read: {reason}") from None
 
 
 _PICKLED = "it is a pickle, and loading one runs whatever code its author put in"
 WHY = f"{_PICKLED}; --trust (trust=True) loads it all the same"
 _NO_PICKLES = f"{_PICKLED}; save arrays of numbers, and labels as text by y.astype(str), not arrays of objects"
-_ARRAYS = b"\x93NUMPY", b"\x80"  # how .npy starts, and pickles do since protocol 2
+_ARRAYS = b"\x93NUMPY", b"\x80"  # first bytes of .npy, and of pickles since protocol 2
 
 
 def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]:
-    """The array of an .npy file, or those of an .npz file by name.
+    """Read the array of an .npy file, or the arrays of an .npz file by name.
 
-    Arrays of objects are pickles, and refused. Raises InvalidArgumentError that names `name` and says what the file is
-    instead.
+    Arrays of objects are pickles, and refused. Raises InvalidArgumentError with `name` and what the file is instead.
     """
     said = f"{name} is {str(path)!r}, which"
     if not Path(path).is_file():
@@ -143,7 +115,7 @@ def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]
 
 
 def read_named(name: str, path: FileName, needed: Sequence[str]) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file by name; InvalidArgumentError as in `read_arrays`, and where a needed one lacks."""
+    """Read the arrays of an .npz file by name; errors as in `read_arrays`, and if a needed one is missing."""
     found = read_arrays(name, path)
     arrays = found if isinstance(found, dict) else {}
     missing = [key for key in needed if key not in arrays]
@@ -153,9 +125,9 @@ def read_named(name: str, path: FileName, needed: Sequence[str]) -> dict[str, np
 
 
 def load_data(path: str) -> tuple[Any, Any]:
-    """(x, y) from .npy or .npz; y is None unless the archive has an array "y".
+    """Read (x, y) from .npy or .npz; y is None unless the archive has an array "y".
 
-    Of an archive "x" is the input; without it, all arrays but "y" are inputs by their names.
+    x is the array "x" of an archive, or without one a dictionary of all arrays but "y".
     """
     arrays = read_arrays("data", path)
     if isinstance(arrays, np.ndarray):
@@ -167,7 +139,7 @@ def load_data(path: str) -> tuple[Any, Any]:
 
 
 def text_of(y: np.ndarray) -> np.ndarray:
-    """Bytes as text: they are UTF-8. Raises InvalidArgumentError that names y."""
+    """Decode bytes in UTF-8; raises InvalidArgumentError for y if they are not."""
     try:
         return np.char.decode(y, "utf-8")
     except UnicodeDecodeError as error:
@@ -179,16 +151,16 @@ def text_of(y: np.ndarray) -> np.ndarray:
 _TORCH = (".pt", ".pth", ".pt2")
 _PICKLES = (".pkl", ".pickle", ".joblib")
 SUFFIXES = (".onnx", *_TORCH, *_PICKLES)
-"""How files of models end; any other text is package.module:object."""
+"""Suffixes of model files; any other text is package.module:object."""
 
 Kind = Literal["onnx", "exported", "script", "pickle", "name"]
 _EXPORTED = ("archive_format", "serialized_exported_program.json")
 
 
 def check_model(spec: str, trust: bool = False) -> Kind:
-    """What kind of model `spec` is; InvalidArgumentError where there is none, or a pickle that nobody trusts.
+    """Kind of the model `spec`, without importing or unpickling it.
 
-    Nothing is imported, and nothing unpickled.
+    Raises InvalidArgumentError if there is no such model, or it is a pickle without `trust`.
     """
     suffix = Path(spec).suffix.lower()
     if suffix not in SUFFIXES:
@@ -207,16 +179,16 @@ def check_model(spec: str, trust: bool = False) -> Kind:
     if any("/code/" in name and name.endswith(".py") for name in names):
         return "script"
     if suffix == ".pt2" and not any(name.endswith("/data.pkl") for name in names):
-        return "exported"  # whose reader says what is wrong with it
+        return "exported"  # its reader raises the error
     if not trust:
         raise InvalidArgumentError("model", spec, "a model that is trusted, and not weights alone", WHY)
     return "pickle"
 
 
 def check_name(spec: str, what: str, expected: str = "package.module:object") -> tuple[str, str]:
-    """(module, object) of "package.module:object", if there is such a module; `what` names the argument in errors.
+    """Split "package.module:object" into (module, object), if the module exists; errors call the argument `what`.
 
-    As `python -m` does, the working folder is looked into first.
+    As with `python -m`, the working folder is searched first.
     """
     module, colon, name = spec.partition(":")
     if not (colon and module and name):

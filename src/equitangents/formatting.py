@@ -1,7 +1,7 @@
-"""Numbers as text, and cells of tables that spreadsheets open.
+"""Numbers as text, and cells of tables for spreadsheets.
 
-A spreadsheet runs a cell that begins with = + - @, a tab or a line's end, whoever wrote it: the name of a file, or a
-label. Such a text has an apostrophe before it, and is read back as it was. Numbers are no formulas, and stay.
+A spreadsheet runs a cell that begins with = + - @, a tab or a newline, such as a file name or a label. Such a text is
+written with an apostrophe before it, and read back without. Numbers are not formulas, and stay.
 """
 
 from __future__ import annotations
@@ -9,15 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 _RUN = tuple("=+-@\t\r\n")
-
-
-def superscript(exponent: int) -> str:
-    """A whole number as an exponent.
-
-    >>> "10" + superscript(-12)
-    '10⁻¹²'
-    """
-    return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def memory_size(number: float) -> str:
@@ -51,7 +42,7 @@ def _two_digits(number: float, unit: str) -> str:
 
 
 def quoted(value: Any) -> Any:
-    """A cell as it is written: a text that would be run with an apostrophe before it, all else as it is.
+    """A cell as written: text that a spreadsheet would run gets an apostrophe, all else is unchanged.
 
     >>> quoted("=1+1"), quoted("-1.5"), quoted("crow"), quoted(-2)
     ("'=1+1", '-1.5', 'crow', -2)
@@ -60,7 +51,7 @@ def quoted(value: Any) -> Any:
 
 
 def unquoted(text: str) -> str:
-    """The text of which `quoted` made this.
+    """Inverse of `quoted`.
 
     >>> unquoted(quoted("=1+1")), unquoted(quoted("'=1+1")), unquoted("'tis")
     ('=1+1', "'=1+1", "'tis")
@@ -69,7 +60,7 @@ def unquoted(text: str) -> str:
 
 
 def _is_run(text: str) -> bool:
-    """Whether a spreadsheet would run it, apostrophes before it aside, which `unquoted` must tell from ours."""
+    """Whether a spreadsheet would run the text without its leading apostrophes, so that `unquoted` inverts `quoted`."""
     bare = text.lstrip("'")
     return bare.startswith(_RUN) and not _is_number(bare)
 

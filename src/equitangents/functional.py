@@ -1,16 +1,17 @@
-"""Kernels of any finite function apply(params, x), the tangent ones by Jacobians, products or structured derivatives.
+"""Kernels of any finite function apply(params, x); tangent kernels by Jacobians, products or structured derivatives.
 
 Θ(x, x') = Σ_μ ∂_μ f(x) ∂_μ f(x')ᵀ, (N1, N2, outputs, outputs), or the mean of its diagonal over outputs, (N1, N2).
-Also kernels of many inputs in blocks, means over random networks, linearisations and Taylor expansions.
+Also kernels in blocks of inputs, means over random networks, linearisations and Taylor expansions.
 """
 
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -21,8 +22,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels import Kernels
-from equitangents.kernels.tangent import WAYS, At, means, tangent_kernel
-from equitangents.keywords import Get, named, names_of
+from equitangents.kernels.tangent import METHODS, At, means, tangent_kernel
 from equitangents.validation import check_array, check_whole
 
 __all__ = [
@@ -37,14 +37,15 @@ __all__ = [
     "taylor_expand",
 ]
 
-ApplyFn = Callable[..., Tree]
-"""f(params, x, **keywords)."""
+ApplyFn = Callable[..., Tree]  # f(params, x, **keywords)
 KernelFn = Callable[..., Tree]
-_NUMBERED = dict(enumerate(WAYS))  # as in neural-tangents
+Get = str | Sequence[str] | None
+"""Names of kernels: one, several, or None for "nngp" and "ntk"."""
+_NUMBERED = dict(enumerate(METHODS))  # as in neural-tangents
 
 
 class NtkImplementation(IntEnum):
-    """`implementation=` of `empirical_ntk_fn`: "auto", "jacobians", "vectors" and "structured"."""
+    """Values of `implementation` in `empirical_ntk_fn`: "auto", "jacobians", "vectors" and "structured"."""
 
     AUTO = 0
     JACOBIAN_CONTRACTION = 1
@@ -61,16 +62,16 @@ def empirical_ntk_fn(
 ) -> KernelFn:
     """ntk_fn(x1, x2, params) of f(params, x), (N, outputs): the tangent kernel of one finite network.
 
-    trace_axes=(-1,): the mean over outputs, (N1, N2); trace_axes=() all pairs of them, (N1, N2, outputs, outputs);
-    diagonal_axes=(-1,) with trace_axes=() each output with itself, (N1, N2, outputs). `implementation`: "jacobians"
-    holds all derivatives of both sets; "vectors" multiplies by one output's unit vector at a time, and holds none;
-    "structured" holds both factors of the derivatives by weights that f multiplies by once; "auto" takes the one with
-    the least counted work. In neural-tangents they are 1, 2, 3 and 0. f must treat inputs one by one; where it gives
-    another number of rows than inputs, derivatives are of all rows by all parameters, whatever the way.
+    trace_axes=(-1,): the mean over outputs, (N1, N2); trace_axes=(): all pairs of outputs, (N1, N2, outputs, outputs);
+    diagonal_axes=(-1,) with trace_axes=(): each output with itself, (N1, N2, outputs). `implementation`: "jacobians"
+    stores all derivatives of both sets; "vectors" multiplies by one output's unit vector at a time and stores none;
+    "structured" stores both factors of derivatives by weights that f multiplies by once; "auto" takes the one with
+    the least counted work. In neural-tangents they are 1, 2, 3 and 0. f must treat inputs one by one; if its number of
+    rows differs from the number of inputs, the kernel is between all rows, with derivatives by all parameters.
 
-    Inputs and outputs may be trees of arrays, and outputs (N, …): then a kernel comes for each of them, with two axes
-    for each of its own, without those of `trace_axes` (means), and with one for each of `diagonal_axes`. Such kernels
-    are taken from that of all outputs.
+    Inputs and outputs may be trees of arrays, and outputs (N, …): then there is one kernel per output array, with two
+    axes for each output axis, none for those in `trace_axes` (means) and one for those in `diagonal_axes`. Such kernels
+    are computed from the kernel of all outputs.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.array([[1.0, 2.0]])
@@ -78,9 +79,9 @@ def empirical_ntk_fn(
     [[5.0]]
     """
     axes = Axes.of(trace_axes, diagonal_axes)
-    way = _NUMBERED.get(implementation, implementation) if isinstance(implementation, int) else implementation
-    if way not in WAYS:
-        raise NotImplementedError(f"implementation={implementation!r} is not here; use one of {', '.join(WAYS)}")
+    method = _NUMBERED.get(implementation, implementation) if isinstance(implementation, int) else implementation
+    if method not in METHODS:
+        raise NotImplementedError(f"implementation={implementation!r} is not here; use one of {', '.join(METHODS)}")
     if any(a != 0 for a in jax.tree.leaves(vmap_axes)):
         raise NotImplementedError(f"vmap_axes={vmap_axes!r} is not here; f reads inputs along the first axis")
 
@@ -89,7 +90,7 @@ def empirical_ntk_fn(
         at, at_second = (lambda p, x, more=more: f(p, x, **more) for more in (first, second))
         x2 = None if not jax.tree.leaves(x2) else x2
         _first_dtype(params)
-        if way != "vectors":  # which goes along floating parameters alone
+        if method != "vectors":  # derivatives are along floating parameters only
             check_floating(params)
         sides = (at, x1), (at_second, x1 if x2 is None else x2)
         if any(keywords.get(name) is not None for name in _EACH_SIDE):
@@ -102,9 +103,9 @@ def empirical_ntk_fn(
         if any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in leaves):
             return _of_batches(axes, params, *sides)
         if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form is not None:
-            return tangent_kernel(at, params, x1, x2, axes.form, way)
+            return tangent_kernel(at, params, x1, x2, axes.form, method)
         rows = lambda p, x: [leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(at(p, x))]
-        whole = tangent_kernel(lambda p, x: jnp.concatenate(rows(p, x), axis=1), params, x1, x2, "full", way)
+        whole = tangent_kernel(lambda p, x: jnp.concatenate(rows(p, x), axis=1), params, x1, x2, "full", method)
         parts, start = [], 0
         for leaf in leaves:
             here = slice(start, start + math.prod(leaf.shape[1:]))
@@ -116,9 +117,9 @@ def empirical_ntk_fn(
 
 
 def _of_batches(axes: Axes, params: Params, *sides: tuple[At, Tree]) -> Tree:
-    """The kernel of functions whose outputs at an input depend on its place among others, as with dropout.
+    """The kernel of functions whose output at an input depends on its place in the batch, as with dropout.
 
-    A side is the function and its inputs, which it is given all at a time.
+    A side is a function and its inputs, passed as one batch.
     """
 
     def jacobians(at: At, x: Tree) -> Tree:
@@ -138,7 +139,7 @@ def _of_batches(axes: Axes, params: Params, *sides: tuple[At, Tree]) -> Tree:
 def empirical_nngp_fn(
     f: ApplyFn, trace_axes: int | Sequence[int] = (-1,), diagonal_axes: int | Sequence[int] = ()
 ) -> KernelFn:
-    """nngp_fn(x1, x2, params): the product of outputs f(x1) f(x2)ᵀ, its mean over outputs with trace_axes=(-1,)."""
+    """nngp_fn(x1, x2, params): the product of outputs f(x1) f(x2)ᵀ; with trace_axes=(-1,) its mean over outputs."""
     axes = Axes.of(trace_axes, diagonal_axes)
 
     def nngp_fn(x1: Tree, x2: Tree | None, params: Params, **keywords: Tree) -> Tree:
@@ -171,11 +172,29 @@ def empirical_kernel_fn(
     return kernel_fn
 
 
+def names_of(get: Get, *others: str) -> tuple[str, ...]:
+    """Requested names, in lower case; those of `others` are known, too."""
+    names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
+    known = tuple(dict.fromkeys(("nngp", "ntk", *others)))
+    for name in names:
+        if str(name).lower() not in known:
+            raise InvalidArgumentError("get", name, list(known))
+    return tuple(str(name).lower() for name in names)
+
+
+def named(get: Get, names: Sequence[str], parts: Sequence[Any], title: str) -> Any:
+    """What was asked for: the part itself where `get` is a text, else a named tuple."""
+    return parts[0] if isinstance(get, str) else _record(title, tuple(names))(*parts)
+
+
+_record: Callable[..., Callable[..., tuple[Any, ...]]] = lru_cache(maxsize=64)(namedtuple)  # every call asks
+
+
 class EmpiricalKernel:
     """`kernel(x1, x2=None)` of f(params, x), (N, outputs): Θ from derivatives, K from outputs, both means over outputs.
 
-    Takes the place of a network in `InfiniteEnsemble` and wherever kernels alone are read: this model, linearised about
-    `params`, trained to any time. Any JAX model is such a function: `EmpiricalKernel(net.apply, params)`, with Flax
+    Replaces a network in `InfiniteEnsemble` and wherever only kernels are used: the model linearised about `params`,
+    trained to any time. Any JAX model has such a function: `EmpiricalKernel(net.apply, params)`, with Flax
     `EmpiricalKernel(model.apply, variables)`.
 
     >>> import jax, numpy as np
@@ -208,7 +227,7 @@ class EmpiricalKernel:
 
 
 def check_floating(params: Params) -> None:
-    """Raise InvalidTypeError if a parameter is a whole number, which has no derivative."""
+    """Raise InvalidTypeError if a parameter is an integer, which has no derivative."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
         if not _is_floating(leaf):
             raise InvalidTypeError(
@@ -221,7 +240,7 @@ def check_floating(params: Params) -> None:
 
 
 def _first_dtype(params: Params) -> Any:
-    """Type of the first floating parameter; raises NetworkError if there is none."""
+    """The dtype of the first floating-point parameter; raises NetworkError if there is none."""
     leaves = jax.tree.leaves(params)
     if not leaves:
         raise NetworkError("params holds no parameters, so there is no tangent kernel")
@@ -237,21 +256,21 @@ def _is_floating(leaf: object) -> bool:
 
 @dataclass(frozen=True)
 class Axes:
-    """Axes of outputs, the first being inputs: kernels are means over `trace`, and both outputs share `diagonal`."""
+    """Output axes, axis 0 being inputs: kernels are means over `trace`; both outputs share `diagonal`'s index."""
 
     trace: tuple[int, ...]
     diagonal: tuple[int, ...]
 
     @classmethod
     def of(cls, trace_axes: int | Sequence[int], diagonal_axes: int | Sequence[int]) -> Axes:
-        """From numbers, or tuples of them."""
+        """Axes from integers or tuples of integers."""
         found = cls(*(((a,) if isinstance(a, int) else tuple(a)) for a in (trace_axes, diagonal_axes)))
-        found._check_apart(set(found.trace), set(found.diagonal))
+        found._check_disjoint(set(found.trace), set(found.diagonal))
         return found
 
     @property
     def form(self) -> str | None:
-        """The form of a kernel of outputs (N, outputs), if an implementation has it."""
+        """The kernel form for outputs (N, outputs) if an implementation supports it, else None."""
         known = {((-1,), ()): "mean", ((1,), ()): "mean", ((), ()): "full", ((), (-1,)): "each", ((), (1,)): "each"}
         return known.get((self.trace, self.diagonal))
 
@@ -260,26 +279,26 @@ class Axes:
             if any(not -rank <= a < rank for a in axes):
                 raise InvalidArgumentError(name, axes, range(-rank, rank), "axes of f(params, x)")
         trace, diagonal = ({a % rank for a in axes} for axes in (self.trace, self.diagonal))
-        self._check_apart(trace, diagonal)
+        self._check_disjoint(trace, diagonal)
         first = [chr(ord("a") + i) for i in range(rank)]
         shared = trace | diagonal
         second = [first[i] if i in shared else chr(ord("A") + i) for i in range(rank)]
         out = [c for i in range(rank) if i not in trace for c in dict.fromkeys((first[i], second[i]))]
         return "".join(first), "".join(second), "".join(out), sorted(trace)
 
-    def _check_apart(self, trace: set[int], diagonal: set[int]) -> None:
+    def _check_disjoint(self, trace: set[int], diagonal: set[int]) -> None:
         if trace & diagonal:
             raise InvalidArgumentError("trace_axes", self.trace, "none of diagonal_axes", str(self.diagonal))
 
     def product(self, a: jax.Array, b: jax.Array, *, of_slopes: bool = False) -> jax.Array:
-        """Mean product over the traced axes: of outputs, or of their derivatives, with the parameters last."""
+        """Mean over the traced axes of products of outputs, or of their derivatives with the parameters last."""
         summed = "z" if of_slopes else ""
         first, second, out, trace = self._letters(a.ndim - of_slopes)
         size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
         return jnp.einsum(f"{first}{summed},{second}{summed}->{out}", a, b, precision="highest") / size
 
     def of_full(self, whole: jax.Array) -> jax.Array:
-        """From the kernel of all pairs, (N1, N2, *outputs, *outputs)."""
+        """The kernel from that of all pairs of outputs, (N1, N2, *outputs, *outputs)."""
         first, second, out, trace = self._letters(whole.ndim // 2)
         size = int(np.prod([whole.shape[0] if i == 0 else whole.shape[1 + i] for i in trace], dtype=np.int64))
         return jnp.einsum(f"{first[0]}{second[0]}{first[1:]}{second[1:]}->{out}", whole) / size
@@ -289,7 +308,7 @@ _EACH_SIDE = ("rng", "pattern")  # arguments of all inputs at a time, of which t
 
 
 def _sides(keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments of f for the first and for the second inputs."""
+    """Keyword arguments of f for the first and for the second inputs."""
     pairs = [name for name in _EACH_SIDE if isinstance(keywords.get(name), tuple) and len(keywords[name]) == 2]
     if not pairs:
         return keywords, keywords
@@ -299,7 +318,7 @@ def _sides(keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def linearize(f: Callable[..., Tree], params: Params) -> Callable[..., Tree]:
-    """f_lin(θ, *args) = f(θ₀, *args) + ∂f/∂θ (θ - θ₀), θ₀ = `params`: the limit of a wide network in training.
+    """f_lin(θ, *args) = f(θ₀, *args) + ∂f/∂θ (θ - θ₀), θ₀ = `params`: the training dynamics of wide networks.
 
     >>> import jax.numpy as jnp
     >>> float(linearize(lambda w, x: w * w * x, jnp.array(3.0))(jnp.array(4.0), 1.0))
@@ -337,19 +356,19 @@ def taylor_expand(f: Callable[..., Tree], params: Params, degree: int) -> Callab
 def batch(
     kernel_fn: Callable[..., Tree], batch_size: int = 0, device_count: int = -1, store_on_device: bool = True
 ) -> Callable[..., Tree]:
-    """kernel_fn in blocks of `batch_size` inputs of each side; 0 for no blocks.
+    """kernel_fn computed in blocks of `batch_size` inputs on each side; 0: no blocks.
 
-    Kernels of `equitangents` go in blocks by themselves, so that this is for functions of one's own. All run on one
-    device, whatever `device_count` and `store_on_device` say. The number of inputs need not be a multiple of
-    `batch_size`. Inputs may be trees of arrays; graphs (`pattern=`) are cut, too. The `Kernel` of another kernel_fn
-    goes in as a whole; what comes out must be kernels between inputs, as of get=("nngp", "ntk").
+    For users' own functions; kernels of `equitangents` choose blocks themselves. All run on one device, whatever
+    `device_count` and `store_on_device` are. The number of inputs need not be a multiple of `batch_size`. Inputs may be
+    trees of arrays; graphs (`pattern=`) are cut, too. The `Kernel` of another kernel_fn is passed as a whole; kernel_fn
+    must return kernels between inputs, as with get=("nngp", "ntk").
     """
     size = check_whole("batch_size", batch_size, 0)
 
     def batched(x1: Tree, x2: Tree | None = None, *args: Tree, **keywords: Tree) -> Tree:
-        leaves, alone = jax.tree.leaves(x1, is_leaf=_is_kernel), not jax.tree.leaves(x2)
+        leaves, same = jax.tree.leaves(x1, is_leaf=_is_kernel), not jax.tree.leaves(x2)
         n1, n2 = (
-            (0, 0) if _is_kernel(leaves[0]) else (len(leaves[0]), len(leaves[0] if alone else jax.tree.leaves(x2)[0]))
+            (0, 0) if _is_kernel(leaves[0]) else (len(leaves[0]), len(leaves[0] if same else jax.tree.leaves(x2)[0]))
         )
         if not size or (n1 <= size and n2 <= size):
             return kernel_fn(x1, x2, *args, **keywords)
@@ -358,7 +377,7 @@ def batch(
             row = []
             for j in range(0, n2, size):
                 here = slice(i, i + size), slice(j, j + size)
-                other = None if alone and i == j else _cut(x1 if alone else x2, here[1])
+                other = None if same and i == j else _cut(x1 if same else x2, here[1])
                 row.append(kernel_fn(_cut(x1, here[0]), other, *args, **_cut_keywords(keywords, *here)))
             rows.append(row)
         return _assembled(rows)
@@ -375,7 +394,7 @@ def _cut(x: Tree, at: slice) -> Tree:
 
 
 def _cut_keywords(keywords: dict[str, Any], rows: slice, columns: slice) -> dict[str, Any]:
-    """Graphs of the inputs at hand."""
+    """Keyword arguments with graphs cut to the inputs of one block."""
     pattern = keywords.get("pattern")
     if pattern is None:
         return keywords
@@ -385,7 +404,7 @@ def _cut_keywords(keywords: dict[str, Any], rows: slice, columns: slice) -> dict
 
 
 def _assembled(rows: list[list[Tree]]) -> Tree:
-    """One kernel of the blocks; of trees and named tuples one for each of them."""
+    """One kernel from its blocks; for trees and named tuples, one per entry."""
     first = rows[0][0]
     if hasattr(first, "cov1") or hasattr(first, "cov2"):
         raise InvalidArgumentError("batch joins kernels between inputs: ask for get=('nngp', 'ntk')")
@@ -411,8 +430,8 @@ def monte_carlo_kernel_fn(
 ) -> KernelFn:
     """kernel_fn(x1, x2=None, get=None): means of "nngp" and "ntk" over `n_samples` networks drawn by init_fn.
 
-    Standard errors come with `kernels.monte_carlo`. With `batch_size` each network's kernels go in blocks (`batch`).
-    All run on one device, whatever `device_count` says.
+    For standard errors use `kernels.monte_carlo`. With `batch_size` each network's kernels are computed in blocks
+    (`batch`). All run on one device, whatever `device_count` is.
     """
     n_samples = check_whole("n_samples", n_samples, 1)
     empirical = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes, vmap_axes, implementation)

@@ -1,13 +1,12 @@
-"""Arguments with a second name, and the error for names that are misspelt."""
+"""Second names of arguments, and the error for misspelt names."""
 
 from __future__ import annotations
 
 import difflib
 import functools
 import inspect
-from collections import namedtuple
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Collection
+from typing import TypeVar, cast
 
 from equitangents.errors import InvalidArgumentError
 
@@ -15,9 +14,9 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def named_also(**others: str) -> Callable[[F], F]:
-    """A decorator: a function's arguments by a second name, `other="name"`, as scikit-learn's `X` for `x`.
+    """Decorator that gives arguments a second name, `other="name"`, such as scikit-learn's `X` for `x`.
 
-    Both at once, the first by its name or by its place: InvalidArgumentError.
+    Raises InvalidArgumentError if an argument is given by both names.
 
     >>> @named_also(X="x")
     ... def size(x):
@@ -44,36 +43,12 @@ def named_also(**others: str) -> Callable[[F], F]:
 
 
 def unknown(argument: str, name: object, known: Collection[str]) -> InvalidArgumentError:
-    """The error for a name that is none of the known ones."""
+    """Error for a name that is not among the known ones."""
     return InvalidArgumentError(argument, name, list(known), meant(str(name), known))
 
 
 def meant(name: str, known: Collection[str]) -> str:
-    """ "did you mean 'eigh'?" if a known name is near, else nothing."""
+    """ "did you mean 'eigh'?" if a known name is similar, else an empty text."""
     lowered = {k.lower(): k for k in known}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
     return f"did you mean {lowered[near[0]]!r}?" if near else ""
-
-
-Get = str | Sequence[str] | None
-"""Names of kernels: one, several, or None for "nngp" and "ntk"."""
-
-
-def names_of(get: Get, *others: str) -> tuple[str, ...]:
-    """Requested names, in lower case; those of `others` are known, too."""
-    names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
-    known = tuple(dict.fromkeys(("nngp", "ntk", *others)))
-    for name in names:
-        if str(name).lower() not in known:
-            raise InvalidArgumentError("get", name, list(known))
-    return tuple(str(name).lower() for name in names)
-
-
-def named(get: Get, names: Sequence[str], parts: Sequence[Any], title: str) -> Any:
-    """What was asked for: the part itself where `get` is a text, else a named tuple."""
-    return parts[0] if isinstance(get, str) else _record(title, tuple(names))(*parts)
-
-
-@functools.lru_cache(maxsize=64)  # every call asks
-def _record(title: str, names: tuple[str, ...]) -> Callable[..., tuple[Any, ...]]:
-    return namedtuple(title, names)

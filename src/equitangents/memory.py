@@ -1,7 +1,7 @@
-"""How much memory this process may still use, and refusing in time what would take more; how many threads it has.
+"""Available memory, checks before allocations, and the number of threads.
 
-The least of what is left of the machine's physical memory, of the limits of the control groups (containers) that the
-process is in, and of its own limits on addresses and data (`ulimit -v`, `-d`); what it holds already is taken off each.
+Available memory is the least of the machine's physical memory, the limits of the process's control groups (containers)
+and its own limits on addresses and data (`ulimit -v`, `-d`), each less what the process holds already.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 
-_UNKNOWN = 16 * 2**30  # bytes, on a platform that does not tell
+_UNKNOWN = 16 * 2**30  # bytes, where the platform has no such figure
 _EXHAUSTED = "RESOURCE_EXHAUSTED"
 _ADDRESSES, _RESIDENT, _DATA = range(3)
 _GROUPS = Path("/proc/self/cgroup")
@@ -25,25 +25,25 @@ _PAGES = Path("/proc/self/statm")  # numbers of pages that this process holds
 
 
 def process_memory() -> int:
-    """Bytes that this process may take beyond those that it holds, other programs aside."""
+    """Bytes that this process may still allocate, other programs aside."""
     held = _held()
     return max(0, min(limit - held[of] for of, limit in (*_inherited(), *_own_limits())))
 
 
 def machine_memory() -> int:
-    """Bytes that a process may use here, with all that it holds."""
+    """Bytes that a process may use here in total."""
     return min(limit for _, limit in (*_inherited(), *_own_limits()))
 
 
 def default_memory_limit() -> int:
-    """Half of `process_memory()`: what one fit may take unless it is told otherwise."""
+    """Half of `process_memory()`: the default memory limit of one fit."""
     return process_memory() // 2
 
 
 def ran_out(error: BaseException) -> bool:
-    """Whether memory ran out where nobody had foreseen it, by the class of the error: Python's, PyTorch's or JAX's.
+    """Whether an error of Python, PyTorch or JAX means that memory ran out.
 
-    JAX's is for every failure of a program; that of memory has the status RESOURCE_EXHAUSTED.
+    JAX has one class for every failure of a program; out of memory has the status RESOURCE_EXHAUSTED.
     """
     torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
     if isinstance(error, MemoryError) or (torch is not None and isinstance(error, torch.cuda.OutOfMemoryError)):
@@ -55,7 +55,7 @@ def ran_out(error: BaseException) -> bool:
 
 
 def check_memory(task: str, needed: int, limit: int | None, remedy: str) -> None:
-    """Raise MemoryLimitError if `needed` bytes exceed `limit` (None: half of what the process may use).
+    """Raise MemoryLimitError if `needed` bytes exceed `limit` (None: half of the available memory).
 
     >>> check_memory("a small problem", needed=1000, limit=2000, remedy="…")
     """
@@ -67,7 +67,7 @@ def check_memory(task: str, needed: int, limit: int | None, remedy: str) -> None
 
 
 def check_fits(task: str, needed: int, remedy: str) -> None:
-    """Raise MemoryLimitError if `needed` bytes are more than the process may use: it could not but fail.
+    """Raise MemoryLimitError if `needed` bytes are more than the available memory.
 
     >>> check_fits("a small array", needed=1000, remedy="…")
     """
@@ -76,7 +76,7 @@ def check_fits(task: str, needed: int, remedy: str) -> None:
 
 
 def _held() -> tuple[int, int, int]:
-    """Bytes that this process holds: of addresses, in memory, of data; 0 where the system does not tell."""
+    """Bytes that this process holds: addresses, resident memory, data; 0 where the system has no figure."""
     try:
         file = os.open(_PAGES, os.O_RDONLY)  # every small kernel asks: Python's own files take three times as long
         try:
@@ -96,7 +96,7 @@ def _held() -> tuple[int, int, int]:
 
 @cache
 def _inherited() -> tuple[tuple[int, int], ...]:
-    """Limits from outside, which do not change, each after the number of what counts towards it in `_held`."""
+    """Limits from outside, which do not change: pairs (index of what counts in `_held`, bytes)."""
     return tuple((_RESIDENT, limit) for limit in (_physical(), *_group_limits(_GROUPS, _MOUNT)))
 
 
@@ -108,7 +108,7 @@ def _physical() -> int:
 
 
 def _group_limits(groups: Path, mount: Path) -> Iterator[int]:
-    """Limits of the control groups in `groups`, a line `number:controllers:path` each, and of those around them."""
+    """Limits of the control groups in `groups` (lines `number:controllers:path`) and of their parents."""
     try:
         lines = groups.read_text().splitlines()
     except OSError:  # no control groups here

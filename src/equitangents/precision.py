@@ -1,4 +1,4 @@
-"""Which floating-point type a computation runs in, whatever JAX's global flag says; normal numbers in it.
+"""Floating-point type of a computation, whatever JAX's global flag says; normal numbers in it.
 
 NumPy in, NumPy out; JAX in, JAX out. float64 inputs are computed in float64 inside a scope that enables it; the
 global flag is never touched.
@@ -19,7 +19,7 @@ _SINGLE = frozenset(np.dtype(kind) for kind in (np.float32, np.float16, jax.dtyp
 
 
 def is_traced(x: Any) -> bool:
-    """Whether `x` is a JAX tracer, i.e. its values are not known yet."""
+    """Whether `x` is a JAX tracer, whose values are not known yet."""
     return isinstance(x, jax.core.Tracer)
 
 
@@ -32,13 +32,13 @@ def working_dtype(*arrays: Any) -> np.dtype:
 
 
 def scope(dtype: np.dtype | type | str) -> contextlib.AbstractContextManager[None]:
-    """Within it, JAX computes in float64 if `dtype` is float64, and arrays of different rank meet as in NumPy.
+    """Context in which JAX computes in float64 if `dtype` is float64, and ranks are promoted as in NumPy.
 
-    The latter is JAX's default; programs of this package need it also where a user's setting forbids it.
+    Rank promotion is JAX's default; programs of this package need it also where a user's setting forbids it.
     """
     double = np.dtype(dtype) == np.float64
     settings: Any = jax.config  # whose names are not declared
-    # to set them takes as long as a small kernel, and within another scope they are as wanted
+    # setting them takes as long as a small kernel, and within another scope they are set already
     if settings.jax_numpy_rank_promotion == "allow" and (settings.jax_enable_x64 or not double):
         return _AS_IT_IS
     return _set(double)
@@ -60,8 +60,8 @@ def _set(double: bool) -> Iterator[None]:
 def standard_normal(key: jax.Array, shape: tuple[int, ...], dtype: np.dtype | type | str) -> jax.Array:
     """Independent draws from N(0, 1), (*shape): those of `jax.random.normal`, from a smaller program.
 
-    Entry i of what a key draws is a function of the key and of i, counted row-major, whatever the shape. Drawn as a
-    vector, the numbers are the same to the last bit, and XLA compiles the program in half of the time.
+    Entry i (row-major) depends on the key and i alone, whatever the shape. Drawn as a vector, the numbers are the same
+    to the last bit, and XLA compiles the program in half of the time.
 
     >>> import jax, numpy as np
     >>> key = jax.random.key(0)

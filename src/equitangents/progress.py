@@ -1,4 +1,4 @@
-"""How far a long computation is, and how long the rest will take: in the log, on stderr, or to whoever asks."""
+"""Progress of long computations, with the time left: in the log, on stderr, or by a callback."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from equitangents.formatting import duration
 logger = logging.getLogger("equitangents")
 
 _REPORTED = 10.0  # seconds between reports
-ProgressCallback = Callable[[int, int, float], None]  # (pieces there, all pieces, seconds left or NaN)
+ProgressCallback = Callable[[int, int, float], None]  # (pieces done, all pieces, seconds left or NaN)
 
 
-def told_by(progress: bool | ProgressCallback | None) -> ProgressCallback | None:
-    """The function that `progress` is, or None; InvalidTypeError for what is no bool and no function."""
+def callback_of(progress: bool | ProgressCallback | None) -> ProgressCallback | None:
+    """`progress` if it is a function, None for a bool or None; raises InvalidTypeError otherwise."""
     if progress is None or isinstance(progress, bool):
         return None
     if not callable(progress):
@@ -26,37 +26,37 @@ def told_by(progress: bool | ProgressCallback | None) -> ProgressCallback | None
 
 
 class Progress:
-    """Counts `total` pieces, of which `there` are there at first; a function `progress` is called after each addition.
+    """Counts `total` pieces, `there` of them done at the start; a function `progress` is called after each addition.
 
-    Every ten seconds a line names the `task` and what its pieces are called, `unit`: in the log, or of True on stderr.
+    Every ten seconds a line with `task`, the count of `unit` and the time left goes to the log, or with True to stderr.
     """
 
     def __init__(
         self, there: int, total: int, progress: bool | ProgressCallback | None = None, *, task: str, unit: str = "tiles"
     ) -> None:
-        self._words = task, unit
+        self._task, self._unit = task, unit
         self.there, self.total, self.computed = there, total, 0
-        self._first, self._told, self._on_stderr = there, told_by(progress), progress is True
+        self._first, self._callback, self._on_stderr = there, callback_of(progress), progress is True
         self._start = self._shown = time.monotonic()
 
     @property
     def left(self) -> float:
-        """Seconds that the rest will take at the speed up to now; NaN before the first tile."""
+        """Seconds left at the speed so far; NaN before the first piece."""
         done = self.there - self._first
         return (time.monotonic() - self._start) * max(self.total - self.there, 0) / done if done else float("nan")
 
     def add(self, pieces: int = 1, computed: int = 1) -> None:
-        """So many more pieces are there, of which `computed` were computed now."""
+        """Count `pieces` more, `computed` of them computed now."""
         self.there += pieces
         self.computed += computed
-        if self._told is not None:
-            self._told(self.there, self.total, self.left)
+        if self._callback is not None:
+            self._callback(self.there, self.total, self.left)
         now = time.monotonic()
         if now - self._shown >= _REPORTED and self.there < self.total:
             self._shown = now
-            task, unit = self._words
-            said = f"{task}: {self.there} of {self.total} {unit} are there, about {duration(self.left)} to go"
+            left = duration(self.left)
+            message = f"{self._task}: {self.there} of {self.total} {self._unit} are there, about {left} to go"
             if self._on_stderr:
-                print(said, file=sys.stderr, flush=True)
+                print(message, file=sys.stderr, flush=True)
             else:
-                logger.info("%s", said)
+                logger.info("%s", message)

@@ -1,7 +1,7 @@
-"""Inputs with structure: positions that are missing, and graphs, one for each input.
+"""Inputs with structure: missing positions, and one graph for each input.
 
 `Masked(x, mask)` marks which positions of a padded array exist: pixels, words, atoms. `Graphs(x, adjacency, mask)` adds
-how the nodes of each input are joined. Both go wherever a network takes x.
+the edges between the nodes of each input. Both go wherever a network takes x.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self, TypeGuard
 import jax
 import numpy as np
 
-from equitangents import precision
 from equitangents._types import ArrayLike, DType, Rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.validation import check_array, check_same_length
@@ -29,7 +28,7 @@ def _check_mask(mask: Any, x: Any) -> None:
 
 
 class _Inputs:
-    """Arrays that are indexed by inputs together, `x` the first of them, with one `convention`."""
+    """Arrays with inputs on their first axes, `x` the first of them, and one `convention`."""
 
     __match_args__: ClassVar[tuple[str, ...]]  # of a dataclass: its fields in order
 
@@ -59,7 +58,7 @@ class _Inputs:
         return made(*(None if part is None else part[rows] for part in arrays), convention)
 
     def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> np.ndarray:
-        """Raise InvalidTypeError: without this NumPy would take it for a list of such inputs, down to empty ones."""
+        """Raise InvalidTypeError: NumPy would read it as a list of such inputs, down to empty ones."""
         raise InvalidTypeError(
             "x", type(self), "an array", "networks and net.kernel take it, others take its x", verb="is of type"
         )
@@ -86,12 +85,12 @@ class _Inputs:
 class Masked(_Inputs):
     """Inputs x, (N, *positions, C), and which of their positions exist: mask (N, *positions), True where one does.
 
-    What stands at missing positions has no effect. A network on masked inputs does what it does on the smaller inputs
-    that are left: sums, pools and attention leave missing positions out, and windows are those of the smaller size.
-    These have zero padding and stride 1, or "valid" padding, which takes masks that leave the first positions along
-    each axis. `convention="neural-tangents"` takes any of both: there every window reads zeros
-    at missing positions, divides by its whole size, and is there where the position that it is centred on is. Outputs
-    and kernels of an input of which nothing is left are zero.
+    Values at missing positions have no effect. A network on masked inputs computes what it computes on the smaller
+    inputs that remain: sums, pools and attention skip missing positions, and windows are those of the smaller size.
+    Windows need zero padding and stride 1, or "valid" padding with masks of the first positions along each axis.
+    With `convention="neural-tangents"` any padding and stride goes: every window reads zeros at missing positions,
+    divides by its full size, and exists where its central position does. Outputs and kernels of an input without any
+    position are zero.
     """
 
     x: ArrayLike
@@ -114,7 +113,8 @@ class Masked(_Inputs):
 class Graphs(_Inputs):
     """Nodes x, (N, P, C), the graph of each input, adjacency (N, P, P), and which nodes exist, mask (N, P) or None.
 
-    adjacency[n, p, r] is what node p receives of node r: 0 or 1, or a weight. Entries of missing nodes have no effect.
+    adjacency[n, p, r] is the weight (0 or 1, or any number) with which node p receives from node r. Entries of missing
+    nodes have no effect.
     `convention`: as in `Masked`.
     """
 
@@ -137,7 +137,7 @@ class Graphs(_Inputs):
             _check_mask(self.mask, self.x)
 
 
-Inputs = ArrayLike | Masked | Graphs  # whatever networks take
+Inputs = ArrayLike | Masked | Graphs  # what networks take
 
 
 def is_structured(x: object) -> TypeGuard[Masked | Graphs]:
@@ -145,21 +145,10 @@ def is_structured(x: object) -> TypeGuard[Masked | Graphs]:
     return isinstance(x, _Inputs)
 
 
-def without_empty_masks(*inputs: Any) -> tuple[Any, ...]:
-    """Checked inputs as they are, or as plain arrays where each is `Masked` and none misses a position.
-
-    Traced masks are not known, and stay.
-    """
-    for x in inputs:
-        if not isinstance(x, Masked) or precision.is_traced(x.mask):
-            return inputs
-    return tuple(x.x for x in inputs) if all(bool(np.all(x.mask)) for x in inputs) else inputs
-
-
 def checked(name: str, x: Any) -> Any:
-    """Structured inputs with checked arrays: x cleared at missing positions, so that nothing there has an effect.
+    """Structured inputs with checked arrays, and zeros in x at missing positions, where it may be NaN.
 
-    Raises InvalidTypeError, ShapeError or NotFiniteError, naming `name`; what stands at missing positions may be NaN.
+    Raises InvalidTypeError, ShapeError or NotFiniteError for `name`.
     """
     xp = jax.numpy if isinstance(x.x, jax.Array) else np
     values = x.x if isinstance(x.x, jax.Array) else np.asarray(x.x)

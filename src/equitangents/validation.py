@@ -1,4 +1,4 @@
-"""Checks of arguments: each error names the argument, what it was and what it may be."""
+"""Checks of arguments; each error has the argument, its value and what is expected."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def check_array(
     shape: tuple[int | None, ...] | None = None,
     allow_empty: bool = False,
 ) -> Any:
-    """`x` as a floating NumPy or JAX array of the wanted rank and shape, all entries finite.
+    """`x` as a floating NumPy or JAX array of the given rank and shape, with finite entries.
 
-    Integers become float64; half precision (float16, bfloat16) becomes float32, which the log says. Traced JAX arrays
-    are checked for shape alone. `None` in `shape` matches any size.
-    Raises InvalidTypeError, ShapeError or NotFiniteError, naming `name`; InvalidArgumentError for masked entries.
+    Integers become float64; half precision (float16, bfloat16) becomes float32, with a line in the log. Of traced JAX
+    arrays only the shape is checked. `None` in `shape` matches any size.
+    Raises InvalidTypeError, ShapeError or NotFiniteError for `name`; InvalidArgumentError for masked entries.
     """
-    jax = sys.modules.get("jax")  # groups use this file and stay without JAX; who has its arrays has loaded it
+    jax = sys.modules.get("jax")  # groups do not load JAX; arrays of JAX have
     plain = type(x) is np.ndarray and x.dtype.kind == "f"  # as it is wanted
     if not plain and (jax is None or not isinstance(x, jax.Array)):
         x = as_rectangular(name, x)
@@ -63,7 +63,7 @@ def check_array(
 
 
 def as_rectangular(name: str, x: Any) -> np.ndarray:
-    """x as a NumPy array; for lists of arrays of different sizes, objects that hold no numbers, and masks, an error."""
+    """x as a NumPy array; raises ShapeError for ragged lists, InvalidTypeError for objects without numbers."""
     check_unmasked(name, x)
     try:
         array = np.asarray(x)
@@ -86,7 +86,7 @@ def as_rectangular(name: str, x: Any) -> np.ndarray:
 
 
 def check_key(key: Any) -> None:
-    """Raise InvalidTypeError unless this is one key of jax.random, of the new kind or of the old, an array of uint32.
+    """Raise InvalidTypeError unless this is one key of jax.random, typed or raw (an array of uint32).
 
     >>> import jax
     >>> check_key(jax.random.key(0))
@@ -100,7 +100,7 @@ def check_key(key: Any) -> None:
 
 
 def check_unmasked(name: str, x: Any) -> None:
-    """Raise InvalidArgumentError for an array with masked entries; one whose mask hides nothing is an array."""
+    """Raise InvalidArgumentError for an array with masked entries; a mask that hides nothing is accepted."""
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
         raise InvalidArgumentError(
             name,
@@ -122,32 +122,32 @@ def _shape(part: Any) -> Any:
 
 
 def copied(x: Any) -> Any:
-    """A NumPy array that may be written to, laid out as x is; anything else, which is not written to, itself."""
+    """A copy of a NumPy array, in the same memory layout; anything else is immutable, and returned as it is."""
     return x.copy(order="K") if isinstance(x, np.ndarray) else x
 
 
 def is_half(dtype: object) -> bool:
-    """Whether numbers of this type, of NumPy, JAX or PyTorch, have half precision: too few digits to compute with."""
+    """Whether this type of NumPy, JAX or PyTorch has half precision, too few digits to compute with."""
     if isinstance(dtype, np.dtype) and dtype.itemsize != 2:  # its name takes longer
         return False
     return str(dtype).removeprefix("torch.") in ("float16", "bfloat16")
 
 
 def check_same_length(name1: str, x1: Any, name2: str, x2: Any) -> None:
-    """Raise ShapeError unless the two arrays have equally many rows."""
+    """Raise ShapeError unless both arrays have as many rows."""
     if len(x1) != len(x2):
         raise ShapeError(name1, len(x1), len(x2), f"as many rows as {name2}", verb="has length")
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether this is a whole number, of Python or NumPy; True and False are none."""
+    """Whether this is a whole number of Python or NumPy, and no bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def check_whole(name: str, value: Any, least: int, most: int | None = None, wanted: str | None = None) -> int:
     """`value` as an int; InvalidTypeError if it is not a whole number, InvalidArgumentError if it is out of range.
 
-    `wanted`: what errors call it, if not by its range.
+    `wanted`: what errors say is expected, by default the range.
 
     >>> check_whole("members", 3, 1)
     3
@@ -171,13 +171,13 @@ def check_number(name: str, value: object, wanted: str, accept: Callable[[Any], 
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
     """Raise unless `value` is one of `choices`."""
     if not isinstance(value, str | None) or value not in tuple(choices):
-        raise InvalidArgumentError(name, value, " or ".join(map(repr, choices)))
+        raise InvalidArgumentError(name, value, list(choices))
 
 
 def check_shape(name: str, value: Any) -> tuple[int, ...]:
     """`value` as the shape of one input, (*positions, channels): whole numbers, each at least 1.
 
-    Raises InvalidTypeError for what has no sizes, ShapeError for sizes that are anything else, and for none.
+    Raises InvalidTypeError if it is no sequence, ShapeError for other sizes, and for none.
 
     >>> check_shape("input_shape", [8, 8, 1])
     (8, 8, 1)

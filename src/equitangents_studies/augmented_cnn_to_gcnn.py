@@ -1,7 +1,8 @@
 """From augmented CNNs to group-convolutional networks: the distance of their means against members, width and time.
 
 With all rotations in the window Θ^GCNN(x, x′) = (1/|G|) Σ_g Θ^CNN(x, ρ(g)x′). The squared distance of the means of M
-members of width n is D²(n) + A(n)/M. Claimed: it falls as 1/M to D², and D falls with n, at all times, everywhere.
+members of width n is D²(n) + A(n)/M. Claimed: it falls as 1/M to D², and D falls with n, at all times, on and off the
+data.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 BATCHES = 16  # members in the largest ensembles whose means are compared
 _LEFT = 1.0  # % of the mean square prediction
@@ -35,7 +36,7 @@ _WITHIN = 5.0  # % of the mean square prediction
 
 
 @dataclass(frozen=True)
-class Settings(Chosen):
+class CnnToGcnnSettings(Chosen):
     """`members` of each kind and of each of `widths` (channels) train by full-batch gradient descent
     and are recorded after `steps`; `rate` is a fraction of the largest stable learning rate at infinite width (at 0.1
     single networks of 4 channels diverge); `times` are those at infinite width, in units of N/(η λ_max). Sizes are our
@@ -56,7 +57,7 @@ class Settings(Chosen):
 
 
 PRESETS = presets(
-    Settings(),
+    CnnToGcnnSettings(),
     desk="data=mnist foreign=cifar10,noise test_images=60 foreign_images=40 widths=8,16,32 members=400 "
     "steps=1,3,10,30,100",
     paper="data=cifar10 foreign=mnist,noise pixels=16 train_images=256 test_images=500 foreign_images=200 "
@@ -64,10 +65,10 @@ PRESETS = presets(
 )
 
 
-class Results(Measured):
-    """`distance`, `without_augmentation` and `kernel_distance` as `AugmentedPair.infinite` has them; `outputs` trained.
+class CnnToGcnnResults(Results):
+    """`distance`, `without_augmentation`, `kernel_distance` of `AugmentedPair.infinite`; `outputs` of trained networks.
 
-    `sizes` of ensembles are powers of 2 of which there are at least 16 disjoint ones.
+    `sizes` are powers of 2 that allow at least 16 disjoint ensembles.
     """
 
     images: Images
@@ -80,7 +81,7 @@ class Results(Measured):
 
     @property
     def widths(self) -> list[int]:
-        """Channels of the networks, the fewest first."""
+        """Channels of the networks, in increasing order."""
         return sorted({width for _, width, _ in self.outputs})
 
     @cached_property
@@ -90,11 +91,11 @@ class Results(Measured):
         return tuple(2**k for k in range((members // BATCHES).bit_length()))
 
     def title(self, name: str) -> str:
-        """What a set is called in sentences."""
+        """A set's title within a statement."""
         return "training images" if name == "training" else self.images.titles[name]
 
     def difference(self, width: int, name: str, step: int) -> np.ndarray:
-        """Member by member f_CNN − f_GCNN, (members, values): the kinds are independent."""
+        """f_CNN − f_GCNN, member by member, (members, values); the two kinds are independent."""
         at = self.steps.index(step)
         return self.outputs[KINDS[0], width, name][at] - self.outputs[KINDS[1], width, name][at]
 
@@ -106,10 +107,11 @@ class Results(Measured):
         """Squared distances of means of M members, (batches, sizes), as shares of the mean square prediction."""
         return squares_of_means(self.difference(width, name, step), self.sizes) / self.unit(width, name, step)
 
-    def floors(self, width: int, name: str, step: int) -> np.ndarray:
-        """D², unbiased, from each batch of members, as shares of the mean square prediction.
+    def limits(self, width: int, name: str, step: int) -> np.ndarray:
+        """Unbiased D² from each batch of members, over the mean square prediction.
 
-        Of squared distances S_M of means of M members, E S_M = D² + V/M: D² is (M S_M − S_1)/(M − 1), M the largest.
+        The squared distance S_M of means of M members has E S_M = D² + V/M, so D² = (M S_M − S_1)/(M − 1), M the
+        largest.
         """
         squares, most = self.squares(width, name, step), self.sizes[-1]
         found: np.ndarray = (most * squares[:, -1] - squares[:, 0]) / (most - 1)
@@ -119,13 +121,13 @@ class Results(Measured):
         """The mean over widths and sets, after the last step."""
         return np.mean([of(w, name, self.steps[-1]) for w in self.widths for name in self.sets], axis=0)
 
-    def mean_floor(self) -> Estimate:
-        """D² in the mean over widths and sets, after the last step; interval over batches of members."""
-        return t_interval(self.everywhere(self.floors))
+    def mean_limit(self) -> Estimate:
+        """Mean of D² over widths and sets after the last step; interval over batches of members."""
+        return t_interval(self.everywhere(self.limits))
 
     def mean_exponent(self) -> Estimate:
         """The exponent of √(distance² − D²) against M, squares averaged over widths and sets, after the last step."""
-        above = self.everywhere(self.squares) - self.mean_floor().value
+        above = self.everywhere(self.squares) - self.mean_limit().value
         return _half(excess_exponent(np.array(self.sizes, float), list(above.T)))
 
     def share(self, width: int, name: str, step: int, level: float = 0.95) -> Estimate:
@@ -141,22 +143,22 @@ class Results(Measured):
 
 
 def _half(e: Estimate) -> Estimate:
-    """The exponent of the square root, from that of the square."""
+    """The exponent of the square root, given the exponent of the square."""
     return Estimate(e.value / 2, e.low / 2, e.high / 2, e.confidence)
 
 
-def cnn(settings: Settings, outputs: int, width: int) -> nn.Sequential:
+def cnn(settings: CnnToGcnnSettings, outputs: int, width: int) -> nn.Sequential:
     """3×3 convolutions on a torus, mean over positions."""
     return networks.cnn(width, settings.hidden_layers, outputs)
 
 
-def gcnn(settings: Settings, outputs: int, side: int, width: int) -> nn.Sequential:
+def gcnn(settings: CnnToGcnnSettings, outputs: int, side: int, width: int) -> nn.Sequential:
     """Lift and group convolutions with 3×3 windows and all rotations (p4, p4m), mean over the group."""
     return networks.wallpaper_gcnn(side, width, settings.hidden_layers, outputs, reflections=settings.group == "D4")
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Widths and members enough for exponents, and images that are there."""
+def check_settings(settings: CnnToGcnnSettings, data_dir: Path | None) -> None:
+    """Require enough widths and members for exponents, and available images."""
     at_least(settings, hidden_layers=1, members=3 * BATCHES, train_images=2)
     widths = settings.widths
     check(len(set(widths)) == len(widths) >= 2, "widths", widths, "at least two different widths")
@@ -165,7 +167,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(images.train_x.shape[1] >= 4, "pixels", images.train_x.shape[1], "at least 4")
 
 
-def _pair(settings: Settings, images: Images) -> AugmentedPair:
+def _pair(settings: CnnToGcnnSettings, images: Images) -> AugmentedPair:
     side, outputs = images.train_x.shape[1], images.classes
     sets = {"training": images.train_x, **images.sets}
     return AugmentedPair(
@@ -177,7 +179,7 @@ def _pair(settings: Settings, images: Images) -> AugmentedPair:
     )
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: CnnToGcnnSettings, folder: RunFolder) -> CnnToGcnnResults:
     """Infinite width in closed form; then both kinds of networks, width by width."""
     images = load_images(settings, folder.data_dir)
     pair = _pair(settings, images)
@@ -191,15 +193,17 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     title = lambda kind, width: f"Training {settings.members} {nouns[kind]} of {width} channels"
     found = measured(
         folder,
-        Part("infinite", "Infinite width, explicit augmentation", lambda task: pair.infinite(settings.times)),
-        Part("{kind}-{width}", title, train),
+        Stages("infinite", "Infinite width, explicit augmentation", lambda task: pair.infinite(settings.times)),
+        Stages("{kind}-{width}", title, train),
         levels={"kind": KINDS, "width": widths, "inputs": sets, "step": steps, "time": settings.times},
     )
-    return Results.read(found, images=images, sets=sets, steps=steps)
+    return CnnToGcnnResults.read(found, images=images, sets=sets, steps=steps)
 
 
-def shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
-    """The floor D², in per cent of the mean square prediction, by width, set and step."""
+def shares(
+    settings: CnnToGcnnSettings, results: CnnToGcnnResults, widths: Sequence[int], level: float = 0.95
+) -> Records:
+    """The limit D² in per cent of the mean square prediction, by width, set and step."""
     return Records.over(
         lambda width, inputs, step: results.share(width, inputs, step, level).times(100),
         lambda width, inputs, step: f"{width} channels, {results.title(inputs)}, after {step} steps",
@@ -209,8 +213,8 @@ def shares(settings: Settings, results: Results, widths: Sequence[int], level: f
     )
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """The theorem at infinite width; the fall with members, with width, and how near the widest come."""
+def claims(settings: CnnToGcnnSettings, results: CnnToGcnnResults) -> Sequence[Claim]:
+    """The theorem at infinite width, the fall with members and width, and the distance at the largest width."""
     last, widest, names = results.steps[-1], max(settings.widths), results.sets
     when = [name_of(time) for time in settings.times]
     theorem = Records.over(
@@ -230,7 +234,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     )
     left = Records.over(
         lambda width, inputs: t_interval(
-            100 * results.floors(width, inputs, last), shared_level(len(settings.widths) * len(names))
+            100 * results.limits(width, inputs, last), shared_level(len(settings.widths) * len(names))
         ),
         lambda width, inputs: f"{width} channels, {results.title(inputs)}",
         width=settings.widths,
@@ -255,11 +259,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             by=ours("our control"),
         ),
         claim(
-            "The distance of the means of M members falls as 1/√M, to a floor",
+            "The distance of the means of M members falls as 1/√M, to a limit",
             in_members,
             aggregate=("of all widths and inputs together", results.mean_exponent()),
-            measure="Exponent of √(distance² − floor²) against M, for M = "
-            f"{results.sizes[0]} to {results.sizes[-1]}, after {last} steps; the floor is estimated without bias.",
+            measure="Exponent of √(distance² − limit²) against M, for M = "
+            f"{results.sizes[0]} to {results.sizes[-1]}, after {last} steps; the limit is estimated without bias.",
             covers="batches of members",
             at_least=-0.6,
             at_most=-0.4,
@@ -271,7 +275,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "The means of infinitely many members are equal: what is left of their squared distance is at most "
             f"{_LEFT:g} % of the mean square prediction",
             left,
-            aggregate=("the mean over widths and inputs", results.mean_floor().times(100)),
+            aggregate=("the mean over widths and inputs", results.mean_limit().times(100)),
             measure="Squared distance of the means of infinitely many members as a share of the mean square prediction "
             f"of one CNN, after {last} steps; free of the bias of finitely many, so it may come out negative.",
             covers="batches of members",
@@ -296,21 +300,21 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 _COLOURS = (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE, palette.VERMILLION, palette.INK)
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
-    """The distance against members and width, and what is left of it."""
-    floor = shares(settings, results, sorted(settings.widths))
-    return [_members(settings, results, floor, folder)]
+def present(settings: CnnToGcnnSettings, results: CnnToGcnnResults, folder: RunFolder) -> list[Shown]:
+    """The distance against members and width, and its limit."""
+    limits = shares(settings, results, sorted(settings.widths))
+    return [_members(settings, results, limits, folder)]
 
 
-def _members(settings: Settings, results: Results, floor: Records, folder: RunFolder) -> Figure:
+def _members(settings: CnnToGcnnSettings, results: CnnToGcnnResults, limits: Records, folder: RunFolder) -> Figure:
     last, widths = results.steps[-1], sorted(settings.widths)
     with drawing.panels(
         folder,
         "members-and-width",
-        titles=(f"{drawing.heading(results.title('test'))}, step {last}", f"Floor, step {last}"),
+        titles=(f"{drawing.heading(results.title('test'))}, step {last}", f"Limit, step {last}"),
         caption="Left: distance of the means of M augmented CNNs and M group-convolutional networks, as a share of the "
-        "root mean square prediction, by channels, with 95 % intervals over batches of members; dashes: the floor, "
-        "where it is positive. Right: the floor against channels, squared, with 95 % intervals over members.",
+        "root mean square prediction, by channels, with 95 % intervals over batches of members; dashes: the limit, "
+        "where it is positive. Right: the limit against channels, squared, with 95 % intervals over members.",
         alt="Distance of means against members and width",
     ) as drawn:
         left, right = drawn
@@ -326,8 +330,8 @@ def _members(settings: Settings, results: Results, floor: Records, folder: RunFo
         drawing.logarithmic(left, "both", results.sizes, base=2, fine=True)
         left.set_xlabel("members M")
         left.set_ylabel("distance of means, %")
-        values = {results.title(name): floor.where(inputs=name, step=last).estimates for name in results.sets}
-        drawing.curves(right, widths, values, _COLOURS, apart=1.05, lw=1)
+        values = {results.title(name): limits.where(inputs=name, step=last).estimates for name in results.sets}
+        drawing.curves(right, widths, values, _COLOURS, offset=1.05, lw=1)
         right.axhline(0, color=palette.INK.light, lw=0.8)
         drawing.logarithmic(right, "x", widths)
         right.set_xlabel("channels")
@@ -336,4 +340,4 @@ def _members(settings: Settings, results: Results, floor: Records, folder: RunFo
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

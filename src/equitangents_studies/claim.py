@@ -44,9 +44,9 @@ class Claim:
 
     `numbers` is the family behind the number by label, `shown` the label of `number`. With `aggregate`, `number`
     summarises the family and decides; without it every member must meet the bound. `reference` is the source's own
-    number and its spread s: then the difference d = number − reference decides, whose interval has half widths
-    √(h² + s²). The two agree (holds) if that interval contains 0 and reaches on average at most 2 s to either side.
-    `theorem`: whether the source proves it.
+    number and its standard deviation s: then the difference d = number − reference decides; its interval has half
+    widths √(h² + s²). The two agree (holds) if that interval contains 0 and reaches on average at most 2 s to either
+    side. `theorem`: whether the source proves it.
     """
 
     statement: str
@@ -90,7 +90,7 @@ class Claim:
 
     @property
     def outcome(self) -> Outcome:
-        """Whether the claim holds; a single measurement decides nothing, nor does what is not finite."""
+        """Whether the claim holds; single measurements and values that are not finite are undecided."""
         if self.covers == SINGLE:
             return UNDECIDED
         if self.difference is not None:
@@ -103,7 +103,7 @@ class Claim:
             return UNDECIDED
         if difference.low > 0 or difference.high < 0:
             return FAILS
-        return HOLDS if (difference.high - difference.low) / 2 <= 2 * _spread(self.reference) else UNDECIDED
+        return HOLDS if (difference.high - difference.low) / 2 <= 2 * _std(self.reference) else UNDECIDED
 
     @property
     def number_cell(self) -> str:
@@ -120,7 +120,7 @@ class Claim:
 
     @property
     def bound_cell(self) -> str:
-        """The bound as a condition on the number; of a comparison the source's number and its spread."""
+        """The bound as a condition on the number; for a comparison the source's number and its standard deviation."""
         if self.reference is not None:
             return "{:g} ± {:g}".format(*self.reference).replace("-", "−")
         at_least, at_most = ("" if math.isinf(end) else f"{end:g}".replace("-", "−") for end in self.bound)
@@ -144,7 +144,7 @@ class Claim:
 
     @staticmethod
     def from_dict(kept: Mapping[str, Any]) -> Claim:
-        """The claim of which `to_dict` made this; KeyError, TypeError or ValueError for something else."""
+        """Inverse of `to_dict`; raises KeyError, TypeError or ValueError for other content."""
         found = {f.name: kept[f.name] for f in fields(Claim)}
         if found["kind"] not in KINDS:
             raise ValueError(f"kind is {found['kind']!r}; expected one of {', '.join(KINDS)}")
@@ -160,12 +160,12 @@ class Claim:
         return Claim(**found)
 
 
-def _spread(reference: tuple[float, float] | None) -> float:
+def _std(reference: tuple[float, float] | None) -> float:
     return math.nan if reference is None else reference[1]
 
 
 def decide(estimate: Estimate, bound: tuple[float, float]) -> Outcome:
-    """Compare an interval with (at least, at most). What is not finite, or has no interval, is undecided.
+    """Compare an interval with (at least, at most). Undecided if it is missing or not finite.
 
     >>> decide(Estimate(0.5, 0.4, 0.6), (0.3, math.inf)), decide(Estimate(0.5, 0.4, 0.6), (0.45, math.inf))
     ('holds', 'undecided')

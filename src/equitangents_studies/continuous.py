@@ -1,8 +1,8 @@
 """A continuous group sampled by finite ones: SO(2) after augmentation with C_k.
 
 Claimed (Lemma 6.2): the mean changes by at most κ C(x) under any rotation, κ the distance of the group from C_k. Images
-are rotated in two ways: on rings, where rotation by any angle is exact, and by resampling pixels, which has a floor.
-Ensembles of CNNs are trained on images in k orientations and asked at all angles.
+are rotated in two ways: on rings, where rotation by any angle is exact, and by resampling pixels, which has a noise
+floor. Ensembles of CNNs are trained on images in k orientations and tested at all angles.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from equitangents import actions, nn
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level, t_interval
 from equitangents_studies import data
-from equitangents_studies.common.image_ensembles import (
+from equitangents_studies.common.ensembles import (
     AnswersOnOrbits,
-    Recipe,
+    EnsembleRecipe,
     check_images,
     rotations,
     train_on_orbits,
@@ -32,6 +32,7 @@ from equitangents_studies.common.orbits import by_element, there_and_back
 from equitangents_studies.common.rotation_bound import coarseness, largest_gradients, representation
 from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import (
     Claim,
     Records,
@@ -43,13 +44,12 @@ from equitangents_studies.framework.claims import (
     theirs,
     to_rounding,
 )
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 
 @dataclass(frozen=True)
-class Settings:
+class ContinuousSettings:
     """Models are augmented with C_k for every k of `orders` and tested at `angles` angles, a multiple of each k.
 
     `rings` × `samples` (odd) read an image along circles; `points`² places on every chord are searched for the largest
@@ -58,8 +58,8 @@ class Settings:
 
     Image ensembles are CNNs of `channels`, the first layer of which reads patches of `patch` × `patch` pixels, trained
     with C_k for every k of `image_orders` (none: left out) for as many `epochs`, each of which shows every image in k
-    orientations. `ensembles` disjoint ones have `image_members` members each.
-    `foreign` are sets unlike the training data: "photographs", "noise" or data sets.
+    orientations. There are `ensembles` disjoint ensembles of `image_members` members. `foreign` are test sets unlike
+    the training data: "photographs", "noise" or data sets.
     """
 
     data: str = "digits"
@@ -100,13 +100,15 @@ class Settings:
         )  # fmt: skip
 
     @property
-    def recipe(self) -> Recipe:
+    def recipe(self) -> EnsembleRecipe:
         """How image ensembles are trained."""
-        return Recipe(self.patch, self.channels, self.image_members, self.ensembles, self.batch, self.learning_rate)
+        return EnsembleRecipe(
+            self.patch, self.channels, self.image_members, self.ensembles, self.batch, self.learning_rate
+        )
 
 
 PRESETS = presets(
-    Settings(),
+    ContinuousSettings(),
     desk="data=fashion_mnist train_images=60 test_images=40 pixels=14 rings=7 samples=25 points=3 "
     "image_train=1600 foreign=mnist,cifar10,noise foreign_images=30 image_members=5 epochs=8",
     paper="data=fashion_mnist train_images=100 test_images=100 rings=14 samples=45 points=3 steps=1,10,100,1000 "
@@ -115,8 +117,8 @@ PRESETS = presets(
 )
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Angles that meet every subgroup; the images are there."""
+def check_settings(settings: ContinuousSettings, data_dir: Path | None) -> None:
+    """Require angles that contain every subgroup, and available images."""
     for name in ("orders", "image_orders"):
         orders = getattr(settings, name)
         check(all(settings.angles % k == 0 for k in orders), "angles", settings.angles, f"a multiple of each of {name}")
@@ -134,18 +136,17 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 WAYS = ("rings", "pixels")
 
 
-class Results(Measured):
+class ContinuousResults(Results):
     """By way ("rings", "pixels"): `kappa`, `profile`, |f̄(ρ(g)x) − f̄(x)|, and `size`, the root mean square prediction.
-    `floor`, |f̄(ρ(g)⁻¹ρ(g)x) − f̄(x)| by resampling pixels, `round_trip` the relative change of the images themselves,
-    `constant`, C(x) on rings. `images` are the image
-    ensembles, None where they were left out.
+    `noise_floor`, |f̄(ρ(g)⁻¹ρ(g)x) − f̄(x)| by resampling pixels, `round_trip` the relative change of the images
+    themselves, `constant`, C(x) on rings. `images` are the image ensembles, None where they were left out.
     """
 
     steps: np.ndarray
     kappa: Keyed[np.ndarray] = by("way", "k", of="kappa.{way}")
     profile: Keyed[np.ndarray] = by("way", "k step angle image", of="{way}.profile")
     size: Keyed[np.ndarray] = by("way", "k step", of="{way}.size")
-    floor: np.ndarray = by("", "k step angle image", of="pixels.floor")
+    noise_floor: np.ndarray = by("", "k step angle image", of="pixels.noise_floor")
     round_trip: np.ndarray = by("", "angle")
     constant: np.ndarray = by("", "k step image", of="rings.constant")
     images: ImageEnsembles | None = None
@@ -154,21 +155,23 @@ class Results(Measured):
         """Mean square violation over angles, relative to the mean square prediction: (orders, T, N)."""
         return (self.profile[way] ** 2).mean(axis=2) / self.size[way][..., None] ** 2
 
-    def relative_floor(self) -> np.ndarray:
-        """Mean square floor over the angles that resample, relative to the mean square prediction: (orders, T, N)."""
-        return (self.floor[:, :, self.round_trip > 0] ** 2).mean(axis=2) / self.size["pixels"][..., None] ** 2
+    def relative_noise_floor(self) -> np.ndarray:
+        """Mean square noise floor over the angles that resample, relative to the mean square prediction: (orders, T,
+        N).
+        """
+        return (self.noise_floor[:, :, self.round_trip > 0] ** 2).mean(axis=2) / self.size["pixels"][..., None] ** 2
 
 
-def bound_share(results: Results) -> np.ndarray:
+def bound_share(results: ContinuousResults) -> np.ndarray:
     """max_g |f̄(ρ(g)x) − f̄(x)| / (κ C(x)) on rings: (orders, T, N)."""
     return results.profile["rings"].max(axis=2) / (results.kappa["rings"][:, None, None] * results.constant)
 
 
 @dataclass(frozen=True, eq=False)
 class ImageEnsembles(AnswersOnOrbits):
-    """Ensembles trained with C_k, by k; their answers are those after the last epoch: (R, angles, N).
+    """Predictions of ensembles trained with C_k, by k, after the last epoch: (R, angles, N).
 
-    Agreement is the share of all angles at which the predicted class is that of the image as it is.
+    Agreement is the share of all angles at which the predicted class is that of the upright image.
     """
 
     epochs: int
@@ -181,12 +184,12 @@ class ImageEnsembles(AnswersOnOrbits):
         return tuple(self.answers)
 
     def mean_difference(self, off: np.ndarray, level: float = 0.95) -> Estimate:
-        """The mean of differences of shares (R, N), paired."""
+        """Mean of paired differences of shares (R, N), with its interval."""
         return table_mean(off, (-1.0, 1.0), level)
 
 
 def _images(
-    settings: Settings, data_dir: Path | None
+    settings: ContinuousSettings, data_dir: Path | None
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray]:
     """Training inputs, test inputs, each by way, and targets."""
     source = data.load(settings.data, data_dir).subset(settings.train_images, settings.test_images, seed=settings.seed)
@@ -194,7 +197,7 @@ def _images(
     sized = (data.resize(x, (side, side)) for x in (source.train_x, source.test_x))
     train, test = (standardise(x).astype(np.float64) for x in sized)
     rings = lambda x: actions.to_rings(x, settings.rings, settings.samples)
-    # outside the disc nothing comes back after a turn: the mask leaves out the corners
+    # the corners outside the disc are lost by a rotation: the mask leaves them out
     cut = lambda x: np.asarray(_action("pixels", 4)(0, x))
     targets = np.eye(source.classes)[source.train_y] - 1 / source.classes
     return {"rings": rings(train), "pixels": cut(train)}, {"rings": rings(test), "pixels": cut(test)}, targets
@@ -204,26 +207,28 @@ def _action(way: str, n: int) -> actions.Action:
     return actions.ring_rotations(n) if way == "rings" else actions.image_rotations(n, mask="circle")
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: ContinuousSettings, folder: RunFolder) -> ContinuousResults:
     """Both ways in closed form for every k, then image ensembles."""
     train, test, y = _images(settings, folder.data_dir)
     levels = {"way": WAYS, "k": settings.orders, "step": _steps(settings)}
     closed = [
-        Part(f"{way}-{{k}}", f"C{{k}} on {way}, closed form", partial(_closed, settings, way, train[way], y, test[way]))
+        Stages(
+            f"{way}-{{k}}", f"C{{k}} on {way}, closed form", partial(_closed, settings, way, train[way], y, test[way])
+        )
         for way in WAYS
     ]
     found = measured(
         folder,
-        Part("kappa", "Distance of C_k from SO(2)", partial(_kappa, settings, test["pixels"])),
+        Stages("kappa", "Distance of C_k from SO(2)", partial(_kappa, settings, test["pixels"])),
         *closed,
         levels=levels,
     )
     images = _image_ensembles(settings, folder) if settings.image_orders else None
-    return Results.read(found, steps=_steps(settings), images=images)
+    return ContinuousResults.read(found, steps=_steps(settings), images=images)
 
 
-def _image_ensembles(settings: Settings, folder: RunFolder) -> ImageEnsembles:
-    """One training of all networks for every k, each a stage of its own."""
+def _image_ensembles(settings: ContinuousSettings, folder: RunFolder) -> ImageEnsembles:
+    """Train all networks for every k; each k is one stage."""
     images, recipe = load_images(settings.images, folder.data_dir), settings.recipe
     fine = rotations(settings.angles)
     trained = {
@@ -244,16 +249,16 @@ def _image_ensembles(settings: Settings, folder: RunFolder) -> ImageEnsembles:
     return ImageEnsembles(images, fine, recipe, found, settings.epochs)
 
 
-def _steps(settings: Settings) -> np.ndarray:
+def _steps(settings: ContinuousSettings) -> np.ndarray:
     return np.array(sorted(set(settings.steps)))
 
 
-def _network(settings: Settings, outputs: int) -> nn.Sequential:
+def _network(settings: ContinuousSettings, outputs: int) -> nn.Sequential:
     return mlp(1, settings.hidden_layers, outputs, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
 
 
-def _kappa(settings: Settings, images: np.ndarray, task: Task) -> Arrays:
-    # every ring turns alike, so that one is enough
+def _kappa(settings: ContinuousSettings, images: np.ndarray, task: Task) -> Arrays:
+    # all rings rotate alike, so one is enough
     shapes = {"rings": (1, settings.samples, 1), "pixels": (*images.shape[1:-1], 1)}
     arrays: Arrays = {}
     for i, (way, shape) in enumerate(shapes.items()):
@@ -265,7 +270,7 @@ def _kappa(settings: Settings, images: np.ndarray, task: Task) -> Arrays:
 
 
 def _closed(
-    settings: Settings, way: str, train: np.ndarray, y: np.ndarray, x: np.ndarray, k: int, task: Task
+    settings: ContinuousSettings, way: str, train: np.ndarray, y: np.ndarray, x: np.ndarray, k: int, task: Task
 ) -> Arrays:
     fine, times = _action(way, settings.angles), _steps(settings)
     model = gradient_descent(_network(settings, y.shape[1]), train, y, settings.rate, augmentation=_action(way, k))
@@ -277,28 +282,28 @@ def _closed(
     }
     if way == "pixels":
         back = predict(there_and_back(fine, x))
-        arrays["floor"] = np.linalg.norm(by_element(fine, back) - means[:, :1], axis=-1)
+        arrays["noise_floor"] = np.linalg.norm(by_element(fine, back) - means[:, :1], axis=-1)
     else:
-        turn = lambda z, angle: np.asarray(actions.turn_rings(z, np.array([angle])))[0]
-        gradients = largest_gradients(predict, turn, x, k, settings.points)
+        rotate = lambda z, angle: np.asarray(actions.turn_rings(z, np.array([angle])))[0]
+        gradients = largest_gradients(predict, rotate, x, k, settings.points)
         arrays["constant"] = gradients * np.sqrt((x**2).sum(axis=(1, 2, 3)))
     return arrays
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """The lemma, invariance under C_k itself, the slope, the floor of resampling, image ensembles."""
+def claims(settings: ContinuousSettings, results: ContinuousResults) -> Sequence[Claim]:
+    """The lemma, invariance under C_k itself, the slope, the noise floor of resampling, image ensembles."""
     times, orders, finest = range(len(results.steps)), settings.orders, settings.orders[-1]
     when = lambda t: after(int(results.steps[t]))
-    words = lambda k, t: f"C{k}, {when(t)}"
-    share, floor, each = bound_share(results), results.relative_floor()[-1], shared_level(len(times))
+    label = lambda k, t: f"C{k}, {when(t)}"
+    share, noise_floor, each = bound_share(results), results.relative_noise_floor()[-1], shared_level(len(times))
     over_inputs, chosen = partial(claim, covers="inputs"), ours("our question; the bound is our choice")
 
     def own(k: int, t: int) -> Estimate:
         i = orders.index(k)
         return exactly(results.profile["rings"][i, t, :: settings.angles // k].max() / results.size["rings"][i, t])
 
-    def over_floor(way: str) -> Records:
-        both = [np.stack([results.relative(way)[-1, t], floor[t]], axis=1) for t in times]
+    def over_noise_floor(way: str) -> Records:
+        both = [np.stack([results.relative(way)[-1, t], noise_floor[t]], axis=1) for t in times]
         root = lambda m: np.sqrt(m[:, 0] / m[:, 1])
         return Records.over(lambda t: bootstrap(both[t], root, confidence=each), when, t=times)
 
@@ -306,7 +311,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     found = [
         exact(
             "On the test images the mean changes by at most κ C(x) under any rotation tried",
-            Records.over(lambda k, t: exactly(share[orders.index(k), t].max()), words, k=orders, t=times),
+            Records.over(lambda k, t: exactly(share[orders.index(k), t].max()), label, k=orders, t=times),
             measure="On rings: largest change over angles divided by κ C(x), for the worst input. C(x) = |x| times "
             f"the largest gradient of the closed-form mean at {settings.points}² places on the chords, by central "
             "differences.",
@@ -315,7 +320,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         ),
         to_rounding(
             "On the test images the mean does not change under the rotations of C_k, to rounding",
-            Records.over(own, words, k=orders, t=times),
+            Records.over(own, label, k=orders, t=times),
             measure="On rings: largest change under C_k, relative to the root mean square prediction.",
             by=proved(EMERGENT_EQUIVARIANCE, "main theorem", "0"),
         ),
@@ -328,7 +333,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         ),
         over_inputs(
             f"After augmentation with C{finest} the change on pixels is at most twice the error of resampling",
-            over_floor("pixels"),
+            over_noise_floor("pixels"),
             measure="Root mean square change when pixels are rotated, over that when they are rotated there and back.",
             at_most=2,
             by=chosen,
@@ -336,8 +341,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         over_inputs(
             f"After augmentation with C{finest} exact rotations of rings change the mean by at most half of what "
             "resampling pixels does",
-            over_floor("rings"),
-            measure="Root mean square relative change on rings over the floor of resampled pixels.",
+            over_noise_floor("rings"),
+            measure="Root mean square relative change on rings over the noise floor of resampled pixels.",
             at_most=0.5,
             by=chosen,
         ),
@@ -350,12 +355,12 @@ _OF_FLOOR, _GAIN = 0.02, 0.01  # shares of the angles
 
 
 def image_claims(found: ImageEnsembles) -> Sequence[Claim]:
-    """What C_k for larger k brings, against the members and the floor of resampling."""
+    """The gain from larger k in C_k, against the members and the noise floor of resampling."""
     first, before, last = found.orders[0], found.orders[-2], found.orders[-1]
     sets, titles, epochs, ensembles = found.sets, found.images.titles, found.epochs, found.recipe.ensembles
     each, over = shared_level(len(sets)), covered(ensembles, "ensembles")
-    agreement = f"Agreement: share of {found.order} angles at which the predicted class is that of the image as it is"
-    end, members, floor = found.agreement, found.of_members, found.floor
+    agreement = f"Agreement: share of {found.order} angles at which the predicted class is that of the upright image"
+    end, members, noise_floor = found.agreement, found.of_members, found.noise_floor
     chosen = ours("our question; the bound is our choice")
 
     def on_sets(of: Callable[[str], np.ndarray]) -> Records:
@@ -398,10 +403,10 @@ def image_claims(found: ImageEnsembles) -> Sequence[Claim]:
         claim(
             f"After training with C{last} image ensembles agree with themselves at all angles as often as resampling "
             "allows, to within 2 % of the angles",
-            on_sets(lambda name: floor(last, name) - end(last, name)),
+            on_sets(lambda name: noise_floor(last, name) - end(last, name)),
             covers=over,
-            measure=f"{agreement}; that of images turned there and back, the floor of resampling, minus that of images "
-            "turned once.",
+            measure=f"{agreement}; that of images rotated there and back, the noise floor of resampling, minus that of "
+            "images rotated once.",
             at_most=_OF_FLOOR,
             by=chosen,
         ),
@@ -416,18 +421,18 @@ def image_claims(found: ImageEnsembles) -> Sequence[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
-    """Agreement over angles of image ensembles, which may be left out."""
+def present(settings: ContinuousSettings, results: ContinuousResults, folder: RunFolder) -> list[Shown]:
+    """Agreement of image ensembles over angles; nothing where they were left out."""
     found = results.images
     return [] if found is None else [_images_over_angles(found, folder)]
 
 
 _DASHED = (0, (3, 3))
-_FLOOR = "floor of resampling"
+_NOISE_FLOOR = "noise floor of resampling"
 
 
 def _at_angles(found: ImageEnsembles, k: int, name: str) -> np.ndarray:
-    """Share of inputs and ensembles, after the last epoch, whose class is that of the image as it is: (angles,)."""
+    """Share of inputs and ensembles, after the last epoch, whose class is that of the upright image: (angles,)."""
     labels = found.labels(k, name)
     share: np.ndarray = (labels == labels[:, :1]).mean(axis=(0, 2))
     return share
@@ -446,27 +451,27 @@ def _images_over_angles(found: ImageEnsembles, folder: RunFolder) -> Figure:
         size=(8.6, 3.2),
         sharey=True,
         caption=(
-            "Share of inputs whose predicted class at an angle is that of the image as it is, after the "
-            "last epoch: the mean over ensembles of CNNs. Dashed: the floor of resampling for the largest"
-            " group, where images are turned by the angle and back."
+            "Share of inputs whose predicted class at an angle is that of the upright image, after the "
+            "last epoch: the mean over ensembles of CNNs. Dashed: the noise floor of resampling for the largest"
+            " group: images rotated by the angle and back."
         ),
         alt="Agreement of image ensembles against the angle of rotation, for every k",
     ) as drawn:
         for axes, name in zip(drawn, found.sets, strict=True):
             for k, colour in drawing.shades_of(found.orders):
                 axes.plot(degrees[half], 100 * _at_angles(found, k, name)[half], color=colour, lw=1.2, label=f"C{k}")
-            floor = found.answers[last][f"floor_{name}"] == found.labels(last, name)[:, :1]
+            noise_floor = found.answers[last][f"noise_floor_{name}"] == found.labels(last, name)[:, :1]
             axes.plot(
                 degrees[half],
-                100 * floor.mean(axis=(0, 2))[half],
+                100 * noise_floor.mean(axis=(0, 2))[half],
                 color=palette.MUTED.light,
                 lw=1,
                 ls=_DASHED,
-                label=_FLOOR,
+                label=_NOISE_FLOOR,
             )
             axes.set_xticks([0, 45, 90, 135, 180])
             axes.set_ylim(0, 101)
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

@@ -1,10 +1,10 @@
-"""Two vectors to their cross product: labels that turn with the inputs, under finite subgroups of SO(3).
+"""Two vectors to their cross product: labels rotate with the inputs, under finite subgroups of SO(3).
 
 MLPs learn (a, b) ↦ a × b from pairs shown in all orientations of the tetrahedron, octahedron or icosahedron, labels
-turned alike. Claimed: E f(gx) = ρ_Y(g) E f(x) and Cov(f(gx), f(gx′)) = ρ_Y(g) Cov(f(x), f(x′)) ρ_Y(g)ᵀ at all times, on
-and off the data; single members are not equivariant.
+rotated alike. Claimed: E f(gx) = ρ_Y(g) E f(x) and Cov(f(gx), f(gx′)) = ρ_Y(g) Cov(f(x), f(x′)) ρ_Y(g)ᵀ at all times,
+on and off the data; single members are not equivariant.
 
-The permutation shift of arXiv 2403.03103, measured too: turning a fully augmented training set X only permutes it,
+The permutation shift of arXiv 2403.03103, measured too: rotating a fully augmented training set X only permutes it,
 ρ(g)X = Π(g)X, so that kernels with Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′) have Π(g)F = FΠ(g) for every F made of Θ, K and their
 inverses on X; the mean and the covariance of the infinitely wide ensemble are such F between kernels to X.
 """
@@ -26,17 +26,17 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.groups import Group, MatrixGroup
 from equitangents.report import palette
 from equitangents.statistics import Estimate, bias_fraction, bootstrap, exactly, shared_level, t_interval
+from equitangents_studies.common.ensembles import train_to_last
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import orbit_batch
 from equitangents_studies.common.rotation_bound import covering_angle, gradients_on_chords, to_nearest
 from equitangents_studies.common.scores import largest
-from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE as THEIRS
 from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, proved, theirs, to_rounding
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 SETS = ("training", "test", "far")
 SOLIDS = {"T": groups.tetrahedral, "O": groups.octahedral, "I": groups.icosahedral}
@@ -44,7 +44,7 @@ TITLES = {"none": "no augmentation", "T": "tetrahedral", "O": "octahedral", "I":
 
 
 @dataclass(frozen=True)
-class Settings:
+class ProductSettings:
     """`groups` are solved at infinite width, `trained_groups` trained too: T, O or I. Vectors have independent normal
     components, those of the far set `stretch` times as large. `rotations` random ones test what lies between the
     group's, and `points` places on the way to each are searched for the largest gradient. `rate` is a fraction of the
@@ -69,14 +69,14 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    ProductSettings(),
     desk="trained_groups=T,O,I train_pairs=24 test_pairs=24 members=400 width=128 steps=0,1,3,10,30,100,300",
     paper="trained_groups=T,O,I train_pairs=64 test_pairs=64 members=1000 width=512 steps=0,1,3,10,30,100,300,1000",
 )
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Groups that are known, members and pairs enough for an interval; the study reads no data."""
+def check_settings(settings: ProductSettings, data_dir: Path | None) -> None:
+    """Require known groups, and enough members and pairs for an interval; the study reads no data."""
     for name, chosen in (("groups", settings.groups), ("trained_groups", settings.trained_groups)):
         check(set(chosen) <= set(SOLIDS) and len(chosen) > 0, name, chosen, "some of T, O, I")
     check(set(settings.trained_groups) <= set(settings.groups), "trained_groups", settings.trained_groups, "in groups")
@@ -112,12 +112,12 @@ def largest_change(
     return np.array([off(f) / size(f) for f in matrices.values()])
 
 
-class Results(Measured):
-    """`outputs` of members, turned back: ρ_Y(g)⁻¹ f(gx), equal over g where f is equivariant; `mean_error` and
+class ProductResults(Results):
+    """`outputs` of members rotated back: ρ_Y(g)⁻¹ f(gx), the same for all g if f is equivariant; `mean_error` and
     `covariance_error`, largest relative violation in closed form; `between`, mean square violation under random
-    rotations; `worst`, the largest violation of those rotations, and `bound`, κ (C(x) + |μ(x)|), both
-    relative to the root mean square of μ. `shift`: how far functions of the kernels are from commuting with the group's
-    permutations of the training set; `shuffled`: with another permutation.
+    rotations; `worst`, the largest violation of those rotations, and `bound`, κ (C(x) + |μ(x)|), both relative to the
+    root mean square of μ. `shift`: how far functions of the kernels are from commuting with the group's permutations of
+    the training set; `shuffled`: with another permutation.
     """
 
     times: np.ndarray
@@ -131,16 +131,16 @@ class Results(Measured):
     shuffled: Keyed[np.ndarray] = by("moved", "function")
 
 
-def mean_share(results: Results, name: str, key: str, time: int, level: float = 0.95) -> Estimate:
-    """Share of the members' mean square violation that averaging infinitely many would leave."""
+def mean_share(results: ProductResults, name: str, key: str, time: int, level: float = 0.95) -> Estimate:
+    """Share of the members' mean square violation that remains for infinitely many members."""
     y = results.outputs[name, key][time].astype(np.float64)
     return bias_fraction((y[:, 1:] - y[:, :1]).reshape(len(y), -1), confidence=level)
 
 
-def covariance_share(results: Results, name: str, key: str, time: int, level: float = 0.95) -> Estimate:
-    """Share of the second moments' mean square violation that averaging infinitely many would leave.
+def covariance_share(results: ProductResults, name: str, key: str, time: int, level: float = 0.95) -> Estimate:
+    """Share of the second moments' mean square violation that remains for infinitely many members.
 
-    They are f(gx) f(gx′)ᵀ, turned back, x′ = x and x′ the next input.
+    Second moments are f(gx) f(gx′)ᵀ, rotated back, for x′ = x and for x′ the next input.
     """
     y = results.outputs[name, key][time].astype(np.float64)
     parts = []
@@ -150,21 +150,21 @@ def covariance_share(results: Results, name: str, key: str, time: int, level: fl
     return bias_fraction(np.concatenate(parts, axis=1), confidence=level)
 
 
-def member_violations(results: Results, name: str, key: str, time: int) -> np.ndarray:
+def member_violations(results: ProductResults, name: str, key: str, time: int) -> np.ndarray:
     """Root mean square violation of every member, relative to its outputs, (M,)."""
     y = results.outputs[name, key][time].astype(np.float64)
     off = ((y[:, 1:] - y[:, :1]) ** 2).sum(axis=-1).mean(axis=(1, 2))
     return np.sqrt(off / (y**2).sum(axis=-1).mean(axis=(1, 2)))
 
 
-def gain(results: Results, finer: str, coarser: str, level: float = 0.95) -> Estimate:
+def gain(results: ProductResults, finer: str, coarser: str, level: float = 0.95) -> Estimate:
     """Violation under random rotations after augmentation with one group over that with another, at the last step."""
     both = np.stack([results.between[finer][-1], results.between[coarser][-1]], axis=1)
     return bootstrap(both, lambda m: np.sqrt(m[:, 0] / m[:, 1]), confidence=level)
 
 
 def pair_action(group: groups.Group) -> actions.Action:
-    """Both vectors of (a, b) turn alike: (N, 6)."""
+    """G rotates both vectors of (a, b): (N, 6)."""
     single = actions.rotations(group)
     return actions.direct_sum(single, single)
 
@@ -174,31 +174,31 @@ def cross_products(x: Float[np.ndarray, "n 6"]) -> Float[np.ndarray, "n 3"]:
     return np.cross(x[:, :3], x[:, 3:])
 
 
-def _pairs(settings: Settings) -> dict[str, np.ndarray]:
+def _pairs(settings: ProductSettings) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(settings.seed)
     train, test, far = (rng.normal(size=(n, 6)) for n in (settings.train_pairs, *[settings.test_pairs] * 2))
     return {"training": train, "test": test, "far": settings.stretch * far}
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: ProductSettings, folder: RunFolder) -> ProductResults:
     """Closed form for every group and without augmentation, then ensembles."""
     steps, solved, trained_on = _steps(settings), settings.groups, settings.trained_groups
     levels = {"group": ("none", *solved), "moved": solved, "trained": trained_on, "step": steps, "inputs": SETS}
-    closed = Part("infinite-{group}", lambda name: f"Infinite width, {TITLES[name]}", partial(_infinite, settings))
+    closed = Stages("infinite-{group}", lambda name: f"Infinite width, {TITLES[name]}", partial(_infinite, settings))
     found = measured(folder, closed, levels=levels)
     rates = found.by("group", "rate")
-    moved = Part("shift-{moved}", lambda name: f"Permutation shift, {TITLES[name]}", partial(_shift, settings, rates))
+    moved = Stages("shift-{moved}", lambda name: f"Permutation shift, {TITLES[name]}", partial(_shift, settings, rates))
     title = lambda name: f"Training {settings.members} members, {TITLES[name]}"
-    trained = Part("ensemble-{trained}", title, partial(_trained, settings, folder, rates))
+    trained = Stages("ensemble-{trained}", title, partial(_trained, settings, folder, rates))
     found |= measured(folder, moved, trained, levels=levels)
-    return Results.read(found, times=steps)
+    return ProductResults.read(found, times=steps)
 
 
-def _network(settings: Settings, width: int) -> nn.Sequential:
+def _network(settings: ProductSettings, width: int) -> nn.Sequential:
     return mlp(width, settings.hidden_layers, 3, W_std=settings.W_std, b_std=settings.b_std)
 
 
-def _steps(settings: Settings) -> np.ndarray:
+def _steps(settings: ProductSettings) -> np.ndarray:
     return np.array(sorted({0, *settings.steps}))
 
 
@@ -208,12 +208,12 @@ def _actions(name: str) -> tuple[actions.Action, actions.Action]:
     return pair_action(group), actions.rotations(group)
 
 
-def turned_back(label_action: actions.Action, y: Float[np.ndarray, "... order n 3"]) -> np.ndarray:
+def rotated_back(label_action: actions.Action, y: Float[np.ndarray, "... order n 3"]) -> np.ndarray:
     """ρ_Y(g)⁻¹ y_g: the same for every g where y is equivariant."""
     return np.einsum("gji,...gnj->...gni", np.asarray(label_action.matrices), y)
 
 
-def _infinite(settings: Settings, name: str, task: Task) -> Arrays:
+def _infinite(settings: ProductSettings, name: str, task: Task) -> Arrays:
     inputs, outputs = _actions(name)
     sets, times = _pairs(settings), _steps(settings)
     options: dict[str, Any] = {} if name == "none" else {"augmentation": inputs, "label_action": outputs}
@@ -222,7 +222,7 @@ def _infinite(settings: Settings, name: str, task: Task) -> Arrays:
     )
     mean_error, covariance_error = np.zeros((2, len(times), len(SETS)))
     for s, key in enumerate(SETS):
-        means = turned_back(outputs, orbit_means(model, inputs, sets[key], times))
+        means = rotated_back(outputs, orbit_means(model, inputs, sets[key], times))
         scale = np.abs(means).max(axis=(1, 2, 3))
         off = np.abs(means - means[:, :1]).max(axis=(1, 2, 3))
         mean_error[:, s] = np.divide(off, scale, where=scale > 0, out=np.zeros_like(off))
@@ -241,19 +241,19 @@ def _infinite(settings: Settings, name: str, task: Task) -> Arrays:
 
 
 def _between(
-    settings: Settings, model: InfiniteEnsemble, group: MatrixGroup, x: np.ndarray, times: np.ndarray
+    settings: ProductSettings, model: InfiniteEnsemble, group: MatrixGroup, x: np.ndarray, times: np.ndarray
 ) -> Arrays:
     """|μ(Rx) − R μ(x)| under random rotations, its mean square relative to μ's, its largest, and the bound, (T, N)."""
     rotations = special_ortho_group.rvs(3, size=settings.rotations, random_state=settings.seed)
     predict = lambda z: model.predict(z, time=times)
-    turn = lambda turns: np.einsum("rij,nkj->rnki", turns, x.reshape(len(x), 2, 3)).reshape(-1, 6)
+    rotate = lambda R: np.einsum("rij,nkj->rnki", R, x.reshape(len(x), 2, 3)).reshape(-1, 6)
     mean = predict(x)
-    found = predict(turn(rotations)).reshape(len(times), settings.rotations, *mean.shape[1:])
+    found = predict(rotate(rotations)).reshape(len(times), settings.rotations, *mean.shape[1:])
     off = ((found - np.einsum("rij,tnj->trni", rotations, mean)) ** 2).sum(axis=-1)
     size = (mean**2).sum(axis=-1)
     whole = np.maximum(size.mean(axis=1), np.finfo(float).tiny)[:, None]  # 0 at initialisation
     # μ is equivariant under the group, so that the chord from b x to R x is as good as that from x to b⁻¹R x
-    near = turn(to_nearest(group.matrices, rotations))
+    near = rotate(to_nearest(group.matrices, rotations))
     gradients = gradients_on_chords(predict, np.tile(x, (settings.rotations, 1)), near, settings.points)
     largest = gradients.reshape(len(times), settings.rotations, len(x)).max(axis=1)
     kappa = 2 * np.sin(covering_angle(group.matrices) / 2)
@@ -264,7 +264,7 @@ def _between(
     }
 
 
-def _shift(settings: Settings, rates: Mapping[str, float], name: str, task: Task) -> Arrays:
+def _shift(settings: ProductSettings, rates: Mapping[str, float], name: str, task: Task) -> Arrays:
     """How far functions of the kernels on the augmented pairs are from commuting with the group's permutations of
     them, after the last step; and with a permutation that belongs to no rotation, for comparison.
     """
@@ -279,7 +279,7 @@ def _shift(settings: Settings, rates: Mapping[str, float], name: str, task: Task
     return {key: largest_change(matrices, permutations) for key, permutations in moved.items()}
 
 
-def _trained(settings: Settings, folder: RunFolder, rates: Mapping[str, float], name: str, task: Task) -> Arrays:
+def _trained(settings: ProductSettings, folder: RunFolder, rates: Mapping[str, float], name: str, task: Task) -> Arrays:
     inputs, outputs = _actions(name)
     sets = _pairs(settings)
     recorded = train_to_last(
@@ -297,7 +297,7 @@ def _trained(settings: Settings, folder: RunFolder, rates: Mapping[str, float], 
         orbits=inputs,
         seed=settings.seed,
     )
-    return {key: turned_back(outputs, y).astype(np.float32) for key, y in recorded.items()}
+    return {key: rotated_back(outputs, y).astype(np.float32) for key, y in recorded.items()}
 
 
 _BOUND_OURS = f"{THEIRS}; the bound is our choice"
@@ -305,8 +305,8 @@ _THEOREM = "theorem of emergent equivariance"
 _EXPERIMENT = "experiments, cross product"
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """Closed form first, then ensembles, then what lies between the group's rotations, then controls."""
+def claims(settings: ProductSettings, results: ProductResults) -> Sequence[Claim]:
+    """Closed form, ensembles, rotations between those of the group, and controls."""
     return [
         *_closed_form(settings, results),
         *_trained_claims(settings, results),
@@ -315,25 +315,25 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def _words(name: str, step: int, pairs: str) -> str:
+def _label(name: str, step: int, pairs: str) -> str:
     return f"{TITLES[name]}, {after(step)}, {pairs} pairs"
 
 
-def _exact(results: Results, table: dict[str, np.ndarray], names: Sequence[str], first: int = 0) -> Records:
+def _exact(results: ProductResults, table: dict[str, np.ndarray], names: Sequence[str], first: int = 0) -> Records:
     """Closed-form violations by group, step (from `first` on) and set."""
     steps = tuple(map(int, results.times))
     of = lambda name, step, pairs: exactly(table[name][steps.index(step), SETS.index(pairs)])
-    return Records.over(of, _words, name=names, step=[t for t in steps if t >= first], pairs=SETS)
+    return Records.over(of, _label, name=names, step=[t for t in steps if t >= first], pairs=SETS)
 
 
-def _functions(settings: Settings, table: dict[str, np.ndarray]) -> Records:
+def _functions(settings: ProductSettings, table: dict[str, np.ndarray]) -> Records:
     """How far each function of the kernels is from commuting, by group."""
     of = lambda function, name: exactly(table[name][FUNCTIONS.index(function)])
-    words = lambda function, name: f"{function}, {TITLES[name]}"
-    return Records.over(of, words, function=FUNCTIONS, name=settings.groups)
+    label = lambda function, name: f"{function}, {TITLES[name]}"
+    return Records.over(of, label, function=FUNCTIONS, name=settings.groups)
 
 
-def _closed_form(settings: Settings, results: Results) -> list[Claim]:
+def _closed_form(settings: ProductSettings, results: ProductResults) -> list[Claim]:
     return [
         to_rounding(
             "At infinite width the mean is equivariant, at every time, on and off the data",
@@ -352,20 +352,20 @@ def _closed_form(settings: Settings, results: Results) -> list[Claim]:
             "The group’s permutations of the training set commute with functions of the kernels",
             _functions(settings, results.shift),
             measure="Largest entry of Π(g)FΠ(g)ᵀ − F over the group, relative to F’s, for F of Θ, K and their inverses "
-            "on the augmented pairs, after the last step; Π(g) is the permutation that turning them by g makes.",
+            "on the augmented pairs, after the last step; Π(g) permutes them as the rotation g does.",
             by=proved(THEIRS, "lemma on the permutation shift", "Π(g)F = FΠ(g)"),
         ),
     ]
 
 
-def _trained_claims(settings: Settings, results: Results) -> list[Claim]:
+def _trained_claims(settings: ProductSettings, results: ProductResults) -> list[Claim]:
     steps, names = tuple(map(int, results.times)), settings.trained_groups
     cells = [(name, pairs, time) for name in names for pairs in SETS for time in range(len(steps))]
     level = shared_level(len(cells))
 
     def each(number: Callable[..., Estimate]) -> Records:
         of = lambda name, step, pairs: number(results, name, pairs, steps.index(step))
-        return Records.over(of, _words, name=names, step=steps, pairs=SETS)
+        return Records.over(of, _label, name=names, step=steps, pairs=SETS)
 
     single = t_interval(np.mean([member_violations(results, *cell) for cell in cells], axis=0))
     share = "averaging over ever more members would leave (unbiased, so it may come out negative)."
@@ -403,7 +403,7 @@ def _trained_claims(settings: Settings, results: Results) -> list[Claim]:
     ]
 
 
-def _bound(settings: Settings, results: Results) -> Claim:
+def _bound(settings: ProductSettings, results: ProductResults) -> Claim:
     late = [i for i, step in enumerate(results.times) if step > 0]
     level = shared_level(len(settings.groups) * len(late))
     bounded = Records.over(
@@ -421,11 +421,11 @@ def _bound(settings: Settings, results: Results) -> Claim:
         "reaches from the largest that was seen to where that of a further pair may lie.",
         covers="test pairs",
         at_most=1,
-        by=proved(THEIRS, "Lemma 6.2, with labels that turn along"),
+        by=proved(THEIRS, "Lemma 6.2, with labels that rotate with the inputs"),
     )
 
 
-def _ours(settings: Settings, results: Results) -> list[Claim]:
+def _ours(settings: ProductSettings, results: ProductResults) -> list[Claim]:
     ladder = [("none", settings.groups[0]), *zip(settings.groups, settings.groups[1:], strict=False)]
     gains = {
         f"{TITLES[finer]} over {TITLES[coarser]}": gain(results, finer, coarser, shared_level(len(ladder)))
@@ -460,7 +460,7 @@ def _ours(settings: Settings, results: Results) -> list[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: ProductSettings, results: ProductResults, folder: RunFolder) -> list[Shown]:
     """Violations of members and their mean."""
     name = settings.trained_groups[-1]
     place, shown = drawing.places(results.times), min(25, settings.members)
@@ -492,4 +492,4 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> list[Sho
     return [drawn.figure]
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

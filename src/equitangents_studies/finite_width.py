@@ -1,8 +1,8 @@
-"""How large the violation of a finite ensemble is, and which part of it comes from what.
+"""Size of the violation of a finite ensemble, split by cause.
 
 The mean square change over orbits of a mean of M members of width n is B(n) + A(n)/M. The finite number of members
-leaves A(∞)/M, finite width A(n) − A(∞) and B(n) − B(∞), and incomplete augmentation B(∞), which is 0 if it is complete.
-Of group-convolutional networks all parts are 0 at any width: they are invariant by architecture.
+leaves A(∞)/M, finite width A(n) − A(∞) and B(n) − B(∞), and incomplete augmentation B(∞), which is 0 after complete
+augmentation. For group-convolutional networks all parts are 0 at any width: they are invariant by architecture.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from equitangents.statistics import (
     squared_mean,
 )
 from equitangents_studies.common import networks
+from equitangents_studies.common.ensembles import train_to_last
 from equitangents_studies.common.images import Chosen, is_own, load_images
 from equitangents_studies.common.infinite import gradient_descent, predicted_parts, squares_of_means
 from equitangents_studies.common.ising_lattice import energy_task
 from equitangents_studies.common.orbits import deviations
-from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, identity, ours, proved
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 KINDS = ("complete", "partial")
-TITLES = {"complete": ", all four turns", "partial": ", half turns alone", "none": ""}
+TITLES = {"complete": ", all four rotations", "partial": ", only 0° and 180°", "none": ""}
 _AUGMENTED = {"complete": actions.image_rotations(4), "partial": actions.image_rotations(2)}
 ARCHITECTURES = {"mlp": KINDS, "cnn": KINDS, "gcnn": ("none",)}
 NOUNS = {"mlp": "MLPs", "cnn": "CNNs", "gcnn": "group-convolutional networks"}
 
 
 @dataclass(frozen=True)
-class Settings:
+class FiniteWidthSettings:
     """`tasks` are "ising" (energies of hot spins on a torus) and data sets (odd or even class, ±1, on images averaged
-    down to `pixels`), under turns by 90°: `complete` augmentation shows all four, `partial` those by 0° and 180°.
+    down to `pixels`), under rotations by 90°: `complete` augmentation shows all four, `partial` those by 0° and 180°.
 
     `widths` and `members` are those of MLPs, `channels` and `cnn_members` of CNNs, `group_channels` and `group_members`
-    of group-convolutional networks, which see no turned copies. `sizes` are numbers of members M, powers of 2; `rate`
+    of group-convolutional networks, which see no rotated copies. `sizes` are numbers of members M, powers of 2; `rate`
     is a fraction of the largest stable learning rate. Sizes are our choice.
     """
 
@@ -90,13 +90,13 @@ class Settings:
         return {"mlp": self.members, "cnn": self.cnn_members, "gcnn": self.group_members}[architecture]
 
     def sizes_of(self, architecture: str) -> tuple[int, ...]:
-        """The sizes M of which there are as many disjoint ensembles as MLPs have of the largest."""
+        """Ensemble sizes M that allow as many disjoint ensembles as MLPs have of the largest size."""
         batches = self.members // max(self.sizes)
         return tuple(m for m in self.sizes if self.members_of(architecture) // m >= batches)
 
 
 PRESETS = presets(
-    Settings(),
+    FiniteWidthSettings(),
     desk="tasks=ising,fashion_mnist lattice=6 train_spins=24 test_spins=48 train_images=24 test_images=48 "
     "widths=16,32,64,128,256,512 channels=4,8,16,32 group_channels=4,8,16 members=1024 cnn_members=384 "
     "group_members=16 steps=1,10,100",
@@ -107,7 +107,7 @@ PRESETS = presets(
 
 
 def width_name(architecture: str, width: int) -> str:
-    """A width in a sentence: "width 16" of an MLP, "16 channels" of networks that have those."""
+    """Label of a width: "width 16" for an MLP, "16 channels" for convolutional networks."""
     return f"width {width}" if architecture == "mlp" else f"{width} channels"
 
 
@@ -115,8 +115,8 @@ ISING = "ising"
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """Images to learn from with their targets, which turns leave alone, and images to test on."""
+class ImageProblem:
+    """Training images with targets that rotations do not change, and test images."""
 
     title: str
     train: Float[np.ndarray, "n size size 1"]
@@ -124,20 +124,20 @@ class Problem:
     test: Float[np.ndarray, "m size size 1"]
 
 
-def load_problem(settings: Settings, name: str, data_dir: Path | None) -> Problem:
+def load_problem(settings: FiniteWidthSettings, name: str, data_dir: Path | None) -> ImageProblem:
     """Raises DataNotFoundError or InvalidArgumentError where images are missing or do not fit."""
     if name == ISING:
         arrays = energy_task(settings.lattice, settings.train_spins, settings.test_spins, settings.seed)
-        return Problem("Ising energies", *arrays)
+        return ImageProblem("Ising energies", *arrays)
     s = settings
     images = load_images(Chosen(name, (), s.train_images, s.test_images, 0, s.pixels, s.seed), data_dir)
     wide = lambda x: x.astype(np.float64)
-    return Problem(
+    return ImageProblem(
         images.titles["test"], wide(images.train_x), np.where(images.train_y % 2, 1.0, -1.0), wide(images.sets["test"])
     )
 
 
-class Results(Measured):
+class FiniteWidthResults(Results):
     """`titles` of tasks; A and B at infinite width are `fluctuation` and `bias`; `changes` f(gx) − f(x) of members."""
 
     titles: dict[str, str]
@@ -164,7 +164,7 @@ class Results(Measured):
         return fluctuations / self.fluctuation[architecture, task, "complete"][time] - 1
 
     def label(self, architecture: str, task: str, width: int, t: int) -> str:
-        """A place in a family of numbers."""
+        """Label of a number."""
         return f"{self.titles[task]}, {width_name(architecture, width)}, {self.when(t)}"
 
     def when(self, time: int) -> str:
@@ -172,8 +172,8 @@ class Results(Measured):
         return after(int(self.steps[time]))
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Members enough for batches of the largest size, widths enough for a rate, and images that are there."""
+def check_settings(settings: FiniteWidthSettings, data_dir: Path | None) -> None:
+    """Require enough members for batches of the largest size, enough widths for a rate, and available images."""
     largest, tasks = max(settings.sizes), settings.tasks
     at_least(settings, lattice=3, pixels=4, hidden_layers=1, group_members=1)
     check(all(largest % m == 0 for m in settings.sizes), "sizes", settings.sizes, "divisors of the largest")
@@ -190,20 +190,20 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         load_problem(settings, name, data_dir)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: FiniteWidthSettings, folder: RunFolder) -> FiniteWidthResults:
     """Closed forms for all kinds of augmentation, then an ensemble per architecture, task, kind and width."""
     problems = {name: load_problem(settings, name, folder.data_dir) for name in settings.tasks}
     keys = [(a, task, kind) for task in problems for a, kinds in ARCHITECTURES.items() for kind in kinds]
     title = lambda a, task, kind: f"Infinite width, {NOUNS[a]}, {problems[task].title}{TITLES[kind]}"
     closed = measured(
         folder,
-        Part("infinite-{architecture}-{task}-{kind}", title, partial(_infinite, settings, problems)),
+        Stages("infinite-{architecture}-{task}-{kind}", title, partial(_infinite, settings, problems)),
         levels={"architecture task kind": keys, "step": recorded_steps(settings)},
     )
     rates = closed.by("architecture task kind", "rate")
     trained = measured(
         folder,
-        Part(
+        Stages(
             "trained-{architecture}-{task}-{kind}-{width}",
             lambda a, task, kind, width: (
                 f"Training {settings.members_of(a)} {NOUNS[a]}, {width_name(a, width)}, {problems[task].title}"
@@ -214,16 +214,16 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         levels={"architecture task kind width": [(*key, n) for key in keys for n in settings.widths_of(key[0])]},
     )
     titles = {name: problem.title for name, problem in problems.items()}
-    return Results.read(closed | trained, titles=titles, steps=recorded_steps(settings))
+    return FiniteWidthResults.read(closed | trained, titles=titles, steps=recorded_steps(settings))
 
 
-def recorded_steps(settings: Settings) -> np.ndarray:
+def recorded_steps(settings: FiniteWidthSettings) -> np.ndarray:
     """When changes are recorded."""
     return np.array(sorted(set(settings.steps)))
 
 
-def network(settings: Settings, architecture: str, width: int, problem: Problem) -> nn.Sequential:
-    """An MLP, a CNN on the torus that is flattened at the end, or a p4 network that is pooled at the end."""
+def network(settings: FiniteWidthSettings, architecture: str, width: int, problem: ImageProblem) -> nn.Sequential:
+    """An MLP, a CNN on the torus with a dense readout of all positions, or a p4 network with global pooling."""
     scales: dict[str, Any] = {"W_std": settings.W_std, "b_std": settings.b_std}
     if architecture == "mlp":
         return networks.mlp(width, settings.hidden_layers, flatten=True, **scales)
@@ -233,7 +233,12 @@ def network(settings: Settings, architecture: str, width: int, problem: Problem)
 
 
 def _infinite(
-    settings: Settings, problems: Mapping[str, Problem], architecture: str, task: str, kind: str, progress: Task
+    settings: FiniteWidthSettings,
+    problems: Mapping[str, ImageProblem],
+    architecture: str,
+    task: str,
+    kind: str,
+    progress: Task,
 ) -> Arrays:
     problem = problems[task]
     net = network(settings, architecture, 1, problem)
@@ -243,7 +248,7 @@ def _infinite(
 
 
 def _ensemble(
-    settings: Settings, folder: RunFolder, problems: Mapping[str, Problem], rates: Keyed[float],
+    settings: FiniteWidthSettings, folder: RunFolder, problems: Mapping[str, ImageProblem], rates: Keyed[float],
     architecture: str, task: str, kind: str, width: int, progress: Task,
 ) -> Arrays:  # fmt: skip
     """`changes` of every member of a trained ensemble."""
@@ -266,8 +271,8 @@ def _ensemble(
     )
 
 
-def _seed(settings: Settings, architecture: str, task: str, width: int, kind: str) -> int:
-    """A seed for each ensemble; that of MLPs on energies depends on width and kind alone."""
+def _seed(settings: FiniteWidthSettings, architecture: str, task: str, width: int, kind: str) -> int:
+    """A seed for each ensemble; for MLPs on energies it depends only on width and kind."""
     entropy = [settings.seed, width, (*KINDS, "none").index(kind)]
     if (architecture, task) != ("mlp", ISING):
         entropy += [1 + list(ARCHITECTURES).index(architecture), *task.encode()]
@@ -281,8 +286,8 @@ _ROUNDING = 1e-5  # single precision
 _EXPONENTS = np.linspace(-3.0, -0.25, 551)  # that are tried; at 0 the second power would be the first of theory
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """The six claims about the violation of every architecture; group-convolutional networks have none."""
+def claims(settings: FiniteWidthSettings, results: FiniteWidthResults) -> Sequence[Claim]:
+    """Six claims per architecture; one for group-convolutional networks."""
     of_ensembles = [one for name in ("mlp", "cnn") for one in architecture_claims(settings, results, name)]
     return [*of_ensembles, group_claim(settings, results)]
 
@@ -290,8 +295,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 def leading_exponent(widths: np.ndarray, means: np.ndarray, errors: np.ndarray, level: float = 0.95) -> Estimate:
     """The exponent a of means = c n^a + c' n^(a−1), given the means' standard errors.
 
-    By weighted least squares; the interval holds the a at which χ² is above its least value by less than the quantile
-    of one degree of freedom. Not a number where that is so of all a that are tried.
+    Weighted least squares; the interval holds all a whose χ² exceeds the minimum by less than the χ² quantile of one
+    degree of freedom. NaN if this holds for all a tried.
     """
 
     def misfit(a: float) -> float:
@@ -307,11 +312,11 @@ def leading_exponent(widths: np.ndarray, means: np.ndarray, errors: np.ndarray, 
     return Estimate(float(_EXPONENTS[found.argmin()]), float(within[0]), float(within[-1]), level)
 
 
-def group_claim(settings: Settings, results: Results) -> Claim:
+def group_claim(settings: FiniteWidthSettings, results: FiniteWidthResults) -> Claim:
     """Exact at any width."""
     of = lambda task, width, t: float(np.abs(results.changes["gcnn", task, "none", width][t]).max())
     return exact(
-        "Group-convolutional networks are invariant at every width, to rounding, without turned copies and without "
+        "Group-convolutional networks are invariant at every width, to rounding, without rotated copies and without "
         "averaging",
         Records.over(
             lambda **at: exactly(of(**at)),
@@ -320,14 +325,14 @@ def group_claim(settings: Settings, results: Results) -> Claim:
             width=settings.widths_of("gcnn"),
             t=range(len(results.steps)),
         ),
-        measure="Largest change of a prediction when its input is turned, of any network and any test input, in units "
+        measure="Largest change of a prediction when its input is rotated, of any network and any test input, in units "
         "of the targets’ size.",
         at_most=_ROUNDING,
         by=identity("construction: lifting, convolutions on the group and the mean over it", stated="0"),
     )
 
 
-def architecture_claims(settings: Settings, results: Results, architecture: str) -> list[Claim]:
+def architecture_claims(settings: FiniteWidthSettings, results: FiniteWidthResults, architecture: str) -> list[Claim]:
     """No bias after complete augmentation, exponents in members and width, and the parts that theory gives."""
     tasks, times, widths = results.tasks(architecture), range(len(results.steps)), settings.widths_of(architecture)
     wide, middle, nouns, when = widths[-1], len(results.steps) // 2, NOUNS[architecture], results.when
@@ -393,7 +398,7 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
                 lambda task: excess_exponent(np.array(widths), excess(task), confidence=each_task), later, task=tasks
             ),
             measure=f"Exponent of A(n)/A(∞) − 1 against width n {when(middle)}, complete augmentation; not a number "
-            "where A(n) cannot be told from A(∞) at some width.",
+            "where A(n) cannot be distinguished from A(∞) at some width.",
             by=ours(f"{OPEN}; theory of very wide networks has −1; the bounds are our choice", stated="−1"),
         ),
         claim(
@@ -401,7 +406,7 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
             "1.25",
             Records.over(remaining, lambda pair: f"{results.titles[pair[0]]}, {when(pair[1])}", pair=seen or every),
             measure="B(n)/B(∞): mean square change of the mean of infinitely many members over the closed form’s, half "
-            "turns alone.",
+            "rotations by 180° only.",
             covers="members",
             at_least=0.8,
             at_most=1.25,
@@ -428,7 +433,7 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
 
 
 def order_claim(fits: Mapping[str, Estimate], nouns: str, when: str) -> Claim:
-    """Whether the leading order of theory is seen once the next is taken out."""
+    """Whether the leading order of theory holds once the next order is subtracted."""
     return _inverse(
         f"Once the next order is taken out, finite width’s effect on the violation of {nouns} falls as the inverse of "
         "the width",
@@ -441,7 +446,7 @@ def order_claim(fits: Mapping[str, Estimate], nouns: str, when: str) -> Claim:
 _COLOURS = {"mlp": palette.BLUE, "cnn": palette.ORANGE, "gcnn": palette.GREEN}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: FiniteWidthSettings, results: FiniteWidthResults, folder: RunFolder) -> list[Shown]:
     """Single networks of every architecture."""
     last = len(results.steps) - 1
     with drawing.panels(
@@ -453,8 +458,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> list[Sho
         sharey=True,
         caption=(
             "Single networks, before any averaging: root mean square change of their predictions under "
-            "turns, after the last step, with 95 % intervals over networks. MLPs and CNNs train on all "
-            "four turns; group-convolutional networks train on none, and change by rounding alone."
+            "rotations, after the last step, with 95 % intervals over networks. MLPs and CNNs train on all "
+            "four rotations; group-convolutional networks train on none, and change only by rounding."
         ),
         alt="Violation of single networks against width, by architecture",
     ) as drawn:
@@ -469,4 +474,4 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> list[Sho
     return [drawn.figure]
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

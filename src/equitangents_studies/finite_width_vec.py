@@ -1,7 +1,7 @@
-"""VEC against width: does it lose its advantage over its infinite limit as it grows, and what do rotations cost it?
+"""VEC against width: does it lose its advantage over its infinite limit, and how much accuracy do rotations cost?
 
-VEC of finite width is symmetric under O(3)xI alone, in the limit of infinite width under O(3)^d. So networks of some
-width can use what a rotation of the channels at every position destroys; wider ones less and less of it.
+VEC of finite width is symmetric only under O(3)xI, infinitely wide VEC under O(3)^d. Networks of finite width can use
+structure that a rotation of the channels at every position destroys; the wider, the less.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from equitangents_studies.common.system_runs import (
 )
 from equitangents_studies.data import Dataset
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.claims import Claim, claim, exact, in_words, ours, proved, table, theirs
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.catalogue import SYNERGY_AND_SYMMETRY as THEIRS
+from equitangents_studies.framework.claims import Claim, claim, estimate_text, exact, ours, proved, table, theirs
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import architecture, inference
 from equitangents_studies.systems.descent import GradientInference
 
@@ -40,10 +40,10 @@ INFERENCES = ("NN", "NN+")
 
 
 @dataclass(frozen=True)
-class Settings(SystemSettings):
-    """VEC of `depth` hidden layers and each of `widths`, which double, `runs` each,
-    on `train_images` and `test_images` of its own, averaged down to `pixels`, for at most `epochs`; a width is read off
-    where at least `needed` runs count. `ridge`: of the NTK, relative to the mean diagonal.
+class VecWidthSettings(SystemSettings):
+    """VEC of `depth` hidden layers and each of `widths`, which double, `runs` each, on `train_images` and `test_images`
+    of its own, averaged down to `pixels`, for at most `epochs`; a width counts if at least `needed` of its runs do.
+    `ridge`: of the NTK, relative to the mean diagonal.
     """
 
     train_images: int = 80
@@ -56,7 +56,7 @@ class Settings(SystemSettings):
     ridge: float = 1e-4
 
 
-class Results(Measured):
+class VecWidthResults(Results):
     """`best`, `last` and `learnt`: accuracies of runs on test images, the highest along training and the last, and on
     training images; `limit`: of the NTK, `draws`: of single infinitely wide networks.
     """
@@ -79,7 +79,7 @@ class Results(Measured):
         return int(np.isfinite(self.counted(inference, group, width)).sum())
 
     def accuracy(self, inference: str, group: str, width: int) -> Estimate:
-        """The mean over runs that count, in percent; NaN where they are too few."""
+        """Mean accuracy over runs that count, in percent; NaN if they are too few."""
         return self._mean(self.counted(inference, group, width), bounds=(0, 100))
 
     def wide(self, group: str) -> Estimate:
@@ -87,7 +87,7 @@ class Results(Measured):
         return t_interval(100 * self.limit[group], bounds=(0, 100))
 
     def cost(self, inference: str, width: int) -> Estimate:
-        """Accuracy on images as they are minus that on rotated ones, run by run, in percentage points."""
+        """Accuracy on upright minus rotated images, run by run, in percentage points."""
         return self._mean(self._cost(inference, width))
 
     def mean_cost(self) -> Estimate:
@@ -96,7 +96,7 @@ class Results(Measured):
         return self._over_cells([self._cost(how, w) for how, w in every])
 
     def ahead(self, inference: str, group: str, width: int, of: Literal["mean", "draws"] = "mean") -> Estimate:
-        """Accuracy of networks minus that of the NTK, or of single draws of the infinitely wide network's law."""
+        """Accuracy of networks minus that of the NTK, or of single infinitely wide networks."""
         return self._mean(self._ahead(inference, group, width, of))
 
     def mean_of(self, cells: Sequence[tuple[str, int]], group: str, of: Literal["mean", "draws"]) -> Estimate:
@@ -109,15 +109,15 @@ class Results(Measured):
         return t_interval(100 * self.draws[group].mean(axis=1), bounds=(0, 100))
 
     def falls(self, inference: str, width: int, level: float = 0.95) -> Estimate:
-        """Accuracy at this width minus that at the largest, images as they are."""
+        """Accuracy at this width minus that at the largest, on upright images."""
         last = self.counted(inference, "I", self.widths[-1])
         return self._mean(self.counted(inference, "I", width) - last, level)
 
     def fluctuation(self) -> Estimate:
         """Standard deviation of the accuracy over runs at the smallest width, over that at all wider ones.
 
-        Of all runs, whether they count or not; the mean of every kind of network and that of every run, whose images
-        all kinds share, are taken out at each width. The interval is that of a ratio of normal variances.
+        All runs enter. At each width the mean of every kind of network and of every run (whose images all kinds share)
+        is subtracted. The interval is that of a ratio of normal variances.
         """
         kinds = [(how, group) for how in INFERENCES for group in GROUPS]
         table = 100 * np.array([self.best[key] for key in kinds])  # (kinds, widths, runs)
@@ -133,14 +133,16 @@ class Results(Measured):
         return Estimate(*(math.sqrt(value) for value in (ratio, ratio / high, ratio / low)))
 
     def _ahead(self, inference: str, group: str, width: int, of: str) -> np.ndarray:
-        """The source takes networks at their best; draws, which are trained to the end, are compared with the end."""
+        """As in the source networks are taken at their best; single draws are compared with networks at the end of
+        training.
+        """
         if of == "mean":
             return self.counted(inference, group, width) - 100 * self.limit[group]
         i, key = self.widths.index(width), (inference, group)
         return counting(self.last[key][i], self.learnt[key][i]) - 100 * self.draws[group].mean(axis=1)
 
     def _over_cells(self, cells: Sequence[np.ndarray]) -> Estimate:
-        """The mean over cells (runs,), run by run: of those that count in each."""
+        """Mean over cells (runs,), run by run, of the runs that count in each."""
         if not cells:
             return no_interval(math.nan)
         table = np.array(cells)
@@ -158,7 +160,7 @@ class Results(Measured):
 
 
 PRESETS = presets(
-    Settings(),
+    VecWidthSettings(),
     desk="train_images=600 test_images=400 widths=16,32,64,128,256 runs=5 needed=4 epochs=600",
     paper="data=cifar10 train_images=45000 test_images=5000 pixels=32 depth=8 widths=8,16,32,64,128,256,512 runs=5 "
     "needed=4 epochs=900",
@@ -166,7 +168,7 @@ PRESETS = presets(
 _EIGENVALUE_INPUTS = 64
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: VecWidthSettings, data_dir: Path | None) -> None:
     """Widths that double, and runs enough for an interval."""
     s = settings
     at_least(s, train_images=10, test_images=2, pixels=3, depth=1, runs=2, needed=2, epochs=1)
@@ -181,26 +183,26 @@ def _is_power(n: int) -> bool:
     return n >= 1 and n & (n - 1) == 0
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: VecWidthSettings, folder: RunFolder) -> VecWidthResults:
     """The NTK, then every width, inference and group, one stage each."""
     s = settings
     images = repeated_images(s, folder.data_dir, s.runs)
     found = measured(
         folder,
-        Part("limit", "Infinite width", partial(_limit, s, images)),
-        Part("{inference}-{width}-{group#}", "Width {width}, {inference}, {group}", partial(_runs, s, images)),
+        Stages("limit", "Infinite width", partial(_limit, s, images)),
+        Stages("{inference}-{width}-{group#}", "Width {width}, {inference}, {group}", partial(_runs, s, images)),
         levels={"width": s.widths, "inference": INFERENCES, "group": GROUPS},
     )
-    return Results.read(found, widths=s.widths, needed=s.needed)
+    return VecWidthResults.read(found, widths=s.widths, needed=s.needed)
 
 
-def _limit(settings: Settings, images: list[Dataset], task: Task) -> Arrays:
-    """Accuracies of the NTK and of single infinitely wide networks, with the transformations of the networks."""
+def _limit(settings: VecWidthSettings, images: list[Dataset], task: Task) -> Arrays:
+    """Accuracies of the NTK and of single infinitely wide networks, on the same transformed images as the networks."""
     net = architecture("VEC", settings.depth)
     return draw_accuracies(net, images, GROUPS, settings.ridge, settings.seed, task)
 
 
-def _runs(settings: Settings, images: list[Dataset], how: str, width: int, group: str, task: Task) -> Arrays:
+def _runs(settings: VecWidthSettings, images: list[Dataset], how: str, width: int, group: str, task: Task) -> Arrays:
     """Runs of one width, (runs,) by the keys of `counted_runs`."""
     learning = inference(how, epochs=settings.epochs, eigenvalue_inputs=_EIGENVALUE_INPUTS)
     assert isinstance(learning, GradientInference)
@@ -218,12 +220,12 @@ _POINTS = "percentage points"
 
 
 def best_width(widths: Sequence[int], how: str) -> int:
-    """The nearest of the widths that were trained to that past which the source's accuracies fall."""
+    """The trained width nearest to the one past which the source's accuracies fall."""
     return min(widths, key=lambda w: abs(math.log2(w / BEST[how])))
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """The source's claims as it compares, and those of ours that compare like with like."""
+def claims(settings: VecWidthSettings, results: VecWidthResults) -> Sequence[Claim]:
+    """The source's claims in its own comparison, and ours, which compare like with like."""
     over_runs = partial(claim, covers=RUNS)
     points = partial(over_runs, unit=_POINTS)
     best = [(how, best_width(results.widths, how)) for how in INFERENCES]
@@ -237,7 +239,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         last, e = results.widths[-1], results.falls(how, width)
         known = BEST[how] in results.widths[:-1]
         return points(
-            f"Trained as {how}, accuracy on images as they are falls past {BEST[how]} channels",
+            f"Trained as {how}, accuracy on upright images falls past {BEST[how]} channels",
             {f"{how}, {width} against {last} channels": e if known else no_interval(e.value, e.confidence)},
             measure=f"Mean accuracy at {width} channels minus that at {last}, run by run.",
             at_least=0,
@@ -261,7 +263,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "VEC of the source’s best width predicts better than infinitely wide VEC, the mean of infinitely many "
             "networks",
             {label(how, w): results.ahead(how, "I", w) for how, w in best},
-            measure="Accuracy of single networks minus that of the NTK on the same images, images as they are.",
+            measure="Accuracy of single networks minus that of the NTK on the same upright images.",
             at_least=0,
             by=theirs(THEIRS, FIGURE, STATED),
             aggregate=(both, results.mean_of(best, "I", "mean")),
@@ -276,9 +278,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             aggregate=(over_widths, results.mean_of(every, "O(3)^d", "mean")),
         ),
         exact(
-            "Infinitely wide VEC predicts as well on rotated images as on images as they are",
+            "Infinitely wide VEC predicts as well on rotated as on upright images",
             {"the largest of all runs": exactly(100 * float(moved))},
-            measure="Difference of the NTK’s accuracies on rotated images and images as they are.",
+            measure="Difference of the NTK’s accuracies on rotated and upright images.",
             at_most=0.5,
             unit=_POINTS,
             by=proved(THEIRS, "Theorem 4.1 and Figure 3", "equal"),
@@ -292,12 +294,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=1,
             by=theirs(THEIRS, FIGURE, "large fluctuations at small widths"),
         ),
-        like("I", "images as they are"),
+        like("I", "upright images"),
         like("O(3)^d", "rotated images"),
         points(
             "A rotation of the channels at every position costs VEC of finite width accuracy",
             {label(how, w): results.cost(how, w) for how, w in every},
-            measure="Accuracy on images as they are minus accuracy on rotated images, run by run.",
+            measure="Accuracy on upright minus accuracy on rotated images, run by run.",
             at_least=0,
             by=theirs(THEIRS, FIGURE, "with 45,000 images; from about 10,000 on"),
             aggregate=(over_widths, results.mean_cost()),
@@ -306,15 +308,15 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
 
 _COLOURS = {"I": palette.BLUE, "O(3)^d": palette.VERMILLION}
-_TITLES = {"I": "as they are", "O(3)^d": "rotated by O(3)^d"}
+_TITLES = {"I": "upright", "O(3)^d": "rotated by O(3)^d"}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: VecWidthSettings, results: VecWidthResults, folder: RunFolder) -> list[Shown]:
     """Accuracies against width."""
     return [_figure(results, folder), _table(settings, results)]
 
 
-def _figure(results: Results, folder: RunFolder) -> Figure:
+def _figure(results: VecWidthResults, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "accuracy",
@@ -346,13 +348,13 @@ def _figure(results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-def _table(s: Settings, results: Results) -> Table:
+def _table(s: VecWidthSettings, results: VecWidthResults) -> Table:
     rows: list[list[object]] = []
     for how, group in results.best:
         cells = []
         for w in results.widths:
             e, count = results.accuracy(how, group, w), results.successful(how, group, w)
-            number = in_words(e) if np.isfinite(e.value) else "–"
+            number = estimate_text(e) if np.isfinite(e.value) else "–"
             cells.append(f"{number}; {count} of {s.runs}")
         rows.append([f"{how}, {group}", *cells])
     for group in GROUPS:
@@ -365,4 +367,4 @@ def _table(s: Settings, results: Results) -> Table:
     return table(caption, ["", *(str(w) for w in results.widths)], rows)
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -1,6 +1,6 @@
-"""Energies and forces learnt together, and forces that are minus the gradient of the energy whatever was learnt from.
+"""Learning from energies, forces or both: predicted forces are always minus the gradient of the predicted energy.
 
-Beyond the source: the kernel differentiated in the positions is the covariance of forces, so that an infinitely wide
+Beyond the source: the kernel's derivative in the positions is the covariance of forces, so that an infinitely wide
 network learns from energies, from forces or from both; and dipoles and polarisabilities of water from equivariant
 readouts.
 """
@@ -25,14 +25,14 @@ from equitangents_studies.common.molecule_kernels import mean_square, so3_networ
 from equitangents_studies.common.scores import largest
 from equitangents_studies.data.molecules import TRAJECTORIES, WATER
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EQUIVARIANT_KERNELS
 
 
 @dataclass(frozen=True)
-class Settings:
+class ForcesSettings:
     """`molecule` "methanol" has toy energies of ASE's effective medium theory at geometries displaced by `displacement`
     (Å, standard deviation of every coordinate); others are frames of rMD17. `scale` is the root mean square of signals
     after the first layer. Where there is a file, dipoles and polarisabilities of `water` ("monomer", "dimer", "zundel")
@@ -47,7 +47,7 @@ class Settings:
     scale: float = 0.5
     tolerance: float = 1e-6
     ridge: float = 1e-4
-    turns: int = 3
+    rotations: int = 3
     water: str = "monomer"
     water_sizes: tuple[int, ...] = (5, 10, 20, 40)
     water_test: int = 30
@@ -55,9 +55,9 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
-    desk="molecule=ethanol sizes=5,10,20 test=20 tolerance=1e-7 turns=8 water_sizes=10,25,50,100 water_test=100",
-    paper="molecule=ethanol sizes=5,10,20,50,100 test=100 bandlimit=4 tolerance=1e-7 ridge=1e-6 turns=10 "
+    ForcesSettings(),
+    desk="molecule=ethanol sizes=5,10,20 test=20 tolerance=1e-7 rotations=8 water_sizes=10,25,50,100 water_test=100",
+    paper="molecule=ethanol sizes=5,10,20,50,100 test=100 bandlimit=4 tolerance=1e-7 ridge=1e-6 rotations=10 "
     "water_sizes=10,25,50,100,250 water_test=200",
 )
 
@@ -70,34 +70,34 @@ TARGETS = ("energies", "forces", "both")
 class WaterTensors:
     """Absolute errors of test molecules in atomic units, mean over components, (sizes, test).
 
-    `guess` (test,) are those of the simplest model that turns as it must: dipoles of one charge for each element, and
-    the mean polarisability times the identity. `turned` are the largest changes of some molecules' predictions that
-    turning does not explain, relative to the largest prediction.
+    `guess` (test,) are those of the simplest equivariant model: dipoles of one charge per element, and the mean
+    polarisability times the identity. `rotated`: largest equivariance error max |f(Rx) − R f(x)| over some molecules,
+    relative to the largest prediction.
     """
 
     errors: np.ndarray
     guess: np.ndarray
-    turned: np.ndarray
+    rotated: np.ndarray
 
     def ratio(self) -> Estimate:
         """Mean error with all molecules over that of the simplest model, paired over test molecules."""
         return bootstrap(np.stack([self.errors[-1], self.guess], axis=1), lambda m: m[:, 0] / m[:, 1])
 
 
-class Results(Measured):
+class ForcesResults(Results):
     """Absolute errors on test frames by target: `energies` in eV, `forces` in eV/Å, mean over components. `gradient`,
-    `curl`, `turned_energies`, `turned_forces`: relative violations of what must hold, the last two for every turn.
-    `water` holds what was measured on dipoles and polarisabilities of water, and is empty without a file. `spread` is
-    the mean absolute deviation of (energies, force components) from their mean.
+    `curl`, `rotated_energies`, `rotated_forces`: relative violations of what must hold, the last two for every
+    rotation. `water` holds what was measured on dipoles and polarisabilities of water, and is empty without a file.
+    `deviation` is the mean absolute deviation of (energies, force components) from their mean.
     """
 
     energies: Keyed[np.ndarray] = by("target", "size frame")
     forces: Keyed[np.ndarray] = by("target", "size frame")
     gradient: float = by("")
     curl: float = by("")
-    turned_energies: np.ndarray = by("", "turn", of="laws.energies")
-    turned_forces: np.ndarray = by("", "turn", of="laws.forces")
-    spread: tuple[float, float]
+    rotated_energies: np.ndarray = by("", "rotation", of="laws.energies")
+    rotated_forces: np.ndarray = by("", "rotation", of="laws.forces")
+    deviation: tuple[float, float]
     water: dict[str, WaterTensors]
 
 
@@ -106,12 +106,12 @@ def error_ratio(a: np.ndarray, b: np.ndarray) -> Estimate:
     return bootstrap(np.stack([a, b], axis=1), lambda m: m[:, 0] / m[:, 1])
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """A molecule that is known, frames enough, and files that can be read."""
+def check_settings(settings: ForcesSettings, data_dir: Path | None) -> None:
+    """Require a known molecule, enough frames, and readable files."""
     known = ("methanol", *TRAJECTORIES)
     check(settings.molecule in known, "molecule", settings.molecule, list(known))
     check(len(settings.sizes) >= 2 and min(settings.sizes) >= 2, "sizes", settings.sizes, "two sizes, of 2 or more")
-    at_least(settings, test=2, turns=1)
+    at_least(settings, test=2, rotations=1)
     if settings.molecule == "methanol":
         toy_frames(1, settings.displacement, np.random.default_rng(0))
     else:
@@ -122,19 +122,19 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         check_water(settings, data_dir)
 
 
-def _has_water(settings: Settings, data_dir: Path | None) -> bool:
+def _has_water(settings: ForcesSettings, data_dir: Path | None) -> bool:
     return bool(settings.water_sizes) and data.available("water_tensors", data_dir)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: ForcesSettings, folder: RunFolder) -> ForcesResults:
     """Three ways of training at every size, laws of the largest, and dipoles of water."""
     train, test = frames(settings, folder)
     water = partial(learn_water, settings, folder.data_dir)
     found = measured(
         folder,
-        Part("{target}-{size}", "From {target}, {size} frames", partial(_learn, settings, train, test)),
-        Part("laws", "Laws of forces", partial(_laws, settings, train[: settings.sizes[-1]], test)),
-        Part("water-{tensor}", lambda kind: f"{KINDS[kind].capitalize()} of water", water),
+        Stages("{target}-{size}", "From {target}, {size} frames", partial(_learn, settings, train, test)),
+        Stages("laws", "Laws of forces", partial(_laws, settings, train[: settings.sizes[-1]], test)),
+        Stages("water-{tensor}", lambda kind: f"{KINDS[kind].capitalize()} of water", water),
         levels={
             "target": TARGETS,
             "size": settings.sizes,
@@ -143,10 +143,10 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     )
     tensors = {at["tensor"]: WaterTensors(**arrays) for at, arrays in found.parts["water"]}
     energies, forces = (float(np.abs(v - v.mean()).mean()) for v in (test.energies, _forces(test)))
-    return Results.read(found, spread=(energies, forces), water=tensors)
+    return ForcesResults.read(found, deviation=(energies, forces), water=tensors)
 
 
-def frames(settings: Settings, folder: RunFolder) -> tuple[data.MoleculeSet, data.MoleculeSet]:
+def frames(settings: ForcesSettings, folder: RunFolder) -> tuple[data.MoleculeSet, data.MoleculeSet]:
     """(Training, test) frames in random order."""
     rng = np.random.default_rng(settings.seed)
     if settings.molecule == "methanol":
@@ -175,13 +175,13 @@ def toy_frames(count: int, displacement: float, rng: np.random.Generator) -> dat
     )  # fmt: skip
 
 
-def network(settings: Settings, signals: AtomSignals, molecules: Molecules) -> nn.Sequential:
+def network(settings: ForcesSettings, signals: AtomSignals, molecules: Molecules) -> nn.Sequential:
     """The invariant network, its first layer scaled to these molecules."""
     scale = settings.scale / mean_square(signals, molecules) ** 0.5
     return so3_network(settings.bandlimit, scale, settings.tolerance)
 
 
-def _fitted(settings: Settings, train: data.MoleculeSet, target: str) -> MoleculeRegressor:
+def _fitted(settings: ForcesSettings, train: data.MoleculeSet, target: str) -> MoleculeRegressor:
     signals = AtomSignals(settings.bandlimit, elements=train.molecules.elements)
     net = network(settings, signals, train.molecules)
     model = MoleculeRegressor(net, signals=signals, ridge=settings.ridge)
@@ -195,9 +195,9 @@ def _forces(frames: data.MoleculeSet) -> np.ndarray:
 
 
 def _learn(
-    settings: Settings, whole: data.MoleculeSet, test: data.MoleculeSet, target: str, size: int, task: Task
+    settings: ForcesSettings, whole: data.MoleculeSet, test: data.MoleculeSet, target: str, size: int, task: Task
 ) -> Arrays:
-    """Errors on test frames; without energies to learn from, up to their mean on the training frames."""
+    """Errors on test frames; if trained on forces only, energies are shifted to their mean on the training frames."""
     train = whole[:size]
     model = _fitted(settings, train, target)
     found = model.predict(test.molecules)
@@ -210,8 +210,10 @@ def _learn(
     }
 
 
-def _laws(settings: Settings, train: data.MoleculeSet, test: data.MoleculeSet, task: Task) -> Arrays:
-    """Forces against differences of energies, the asymmetry of their derivatives, and what turning does."""
+def _laws(settings: ForcesSettings, train: data.MoleculeSet, test: data.MoleculeSet, task: Task) -> Arrays:
+    """Forces against differences of energies, the asymmetry of their derivatives, and errors of invariance and
+    equivariance under rotations.
+    """
     model = _fitted(settings, train, "both")
     one = test.molecules[:1]
     found = model.predict(one)
@@ -226,21 +228,21 @@ def _laws(settings: Settings, train: data.MoleculeSet, test: data.MoleculeSet, t
     gradient = np.abs(slope(lambda p: p.energies) + force).max() / np.abs(force).max()
     jacobian = slope(lambda p: p.forces.reshape(size, size))
     curl = np.abs(jacobian - jacobian.T).max() / np.abs(jacobian).max()
-    turns = so3(1).random(settings.turns, seed=settings.seed)
-    turned = model.predict(
-        Molecules(np.repeat(one.atomic_numbers, settings.turns, 0), one.positions @ turns.swapaxes(1, 2))
+    rotations = so3(1).random(settings.rotations, seed=settings.seed)
+    rotated = model.predict(
+        Molecules(np.repeat(one.atomic_numbers, settings.rotations, 0), one.positions @ rotations.swapaxes(1, 2))
     )
-    expected = found.forces @ turns.swapaxes(1, 2)
+    expected = found.forces @ rotations.swapaxes(1, 2)
     return {
         "gradient": np.array(gradient),
         "curl": np.array(curl),
-        "energies": np.abs(turned.energies - found.energies) / test.energies.std(),
-        "forces": np.abs(turned.forces - expected).max(axis=(1, 2)) / np.abs(force).max(),
+        "energies": np.abs(rotated.energies - found.energies) / test.energies.std(),
+        "forces": np.abs(rotated.forces - expected).max(axis=(1, 2)) / np.abs(force).max(),
     }
 
 
-def check_water(settings: Settings, data_dir: Path | None) -> None:
-    """A system that is known, and molecules enough in its file."""
+def check_water(settings: ForcesSettings, data_dir: Path | None) -> None:
+    """Require a known system with enough molecules in its file."""
     s = settings
     check(s.water in WATER, "water", s.water, f"one of {', '.join(WATER)}")
     check(len(s.water_sizes) >= 2 and min(s.water_sizes) >= 2, "water_sizes", s.water_sizes, "two, of 2 or more")
@@ -249,21 +251,25 @@ def check_water(settings: Settings, data_dir: Path | None) -> None:
     check(max(s.water_sizes) <= most, "water_sizes", s.water_sizes, f"at most {most}")
 
 
-def turned(tensors: np.ndarray, turns: np.ndarray) -> np.ndarray:
+def rotate_tensors(tensors: np.ndarray, rotations: np.ndarray) -> np.ndarray:
     """Vectors (N, 3) or matrices (N, 3, 3), each with its own rotation (N, 3, 3), or all with one (1, 3, 3)."""
-    return (turns @ tensors[..., None])[..., 0] if tensors.ndim == 2 else turns @ tensors @ turns.swapaxes(1, 2)
+    return (
+        (rotations @ tensors[..., None])[..., 0]
+        if tensors.ndim == 2
+        else rotations @ tensors @ rotations.swapaxes(1, 2)
+    )
 
 
-def learn_water(settings: Settings, data_dir: Path | None, kind: str, task: Task) -> Arrays:
+def learn_water(settings: ForcesSettings, data_dir: Path | None, kind: str, task: Task) -> Arrays:
     """The fields of `WaterTensors` for one kind of tensor.
 
-    Each molecule is turned at random: a model that does not know how tensors turn gains nothing from the data's frame.
+    Each molecule is rotated at random, so that a model that is not equivariant gains nothing from the data's frame.
     """
     whole = data.load_water(settings.water, data_dir)
     order = np.random.default_rng(settings.seed).permutation(len(whole))
-    turns = so3(1).random(len(whole), seed=settings.seed)
-    molecules = whole.molecules.with_positions(whole.molecules.positions @ turns.swapaxes(1, 2))
-    y = turned(getattr(whole, kind), turns)
+    rotations = so3(1).random(len(whole), seed=settings.seed)
+    molecules = whole.molecules.with_positions(whole.molecules.positions @ rotations.swapaxes(1, 2))
+    y = rotate_tensors(getattr(whole, kind), rotations)
     test = order[-settings.water_test :]
     signals = AtomSignals(settings.bandlimit, elements=molecules.elements)
     errors = []
@@ -275,15 +281,15 @@ def learn_water(settings: Settings, data_dir: Path | None, kind: str, task: Task
         errors.append(_error(found - y[test]))
         task.step(i + 1, len(settings.water_sizes))
     few = molecules[test[: min(5, len(test))]]
-    turn = so3(1).random(1, seed=settings.seed + 1)
-    again = model.predict(few.with_positions(few.positions @ turn[0].T)).values
-    off = np.abs(again - turned(found[: len(few)], turn)).reshape(len(few), -1).max(axis=1)
+    rotation = so3(1).random(1, seed=settings.seed + 1)
+    again = model.predict(few.with_positions(few.positions @ rotation[0].T)).values
+    off = np.abs(again - rotate_tensors(found[: len(few)], rotation)).reshape(len(few), -1).max(axis=1)
     guess = _error(simplest(molecules[train], y[train], molecules[test]) - y[test])
-    return {"errors": np.stack(errors), "guess": guess, "turned": off / np.abs(found).max()}
+    return {"errors": np.stack(errors), "guess": guess, "rotated": off / np.abs(found).max()}
 
 
 def simplest(train: Molecules, tensors: np.ndarray, test: Molecules) -> np.ndarray:
-    """What the simplest models that turn as they must make of the test molecules."""
+    """Predictions of the simplest equivariant models for the test molecules."""
     if tensors.ndim == 3:
         return np.trace(tensors, axis1=1, axis2=2).mean() / 3 * np.broadcast_to(np.eye(3), (len(test), 3, 3))
     charges = np.linalg.lstsq(_arms(train).reshape(-1, len(train.elements)), tensors.ravel(), rcond=None)[0]
@@ -291,7 +297,7 @@ def simplest(train: Molecules, tensors: np.ndarray, test: Molecules) -> np.ndarr
 
 
 def _arms(molecules: Molecules) -> np.ndarray:
-    """Sums over the atoms of each element of their positions about the mean of all, (N, 3, elements)."""
+    """Sum over the atoms of each element of positions relative to the mean of all, (N, 3, elements)."""
     x = molecules.positions - molecules.positions.mean(axis=1, keepdims=True)
     of_element = molecules.atomic_numbers[:, :, None] == np.array(molecules.elements)
     return np.einsum("nai,nae->nie", x, of_element.astype(float))
@@ -302,18 +308,18 @@ def _error(difference: np.ndarray) -> np.ndarray:
 
 
 _THEORY = "by construction"
-_ASKED = "asked by a reviewer of arXiv 2406.06504"
+_REVIEW = "question of a reviewer of arXiv 2406.06504"
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """What forces add, and what holds by construction."""
+def claims(settings: ForcesSettings, results: ForcesResults) -> Sequence[Claim]:
+    """Gain from training on forces, and identities that hold by construction."""
     most = settings.sizes[-1]
     of_both = {
         "forces": error_ratio(results.forces["both"][-1], results.forces["energies"][-1]),
         "energies": error_ratio(results.energies["both"][-1], results.energies["energies"][-1]),
     }
-    turned = {"energies": largest(results.turned_energies), "forces": largest(results.turned_forces)}
-    turned |= {f"{kind} of water": largest(found.turned) for kind, found in results.water.items()}
+    rotated = {"energies": largest(results.rotated_energies), "forces": largest(results.rotated_forces)}
+    rotated |= {f"{kind} of water": largest(found.rotated) for kind, found in results.water.items()}
     judged = [_learnt(results, most), *(_helped(what, ratio, most) for what, ratio in of_both.items())]
     judged += [
         exact(
@@ -333,11 +339,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             by=identity(_THEORY),
         ),
         claim(
-            "Turning a molecule keeps its energy and turns its forces and tensors, to within 1 %",
-            turned,
+            "Rotating a molecule keeps its energy and rotates its forces and tensors, to within 1 %",
+            rotated,
             measure="Largest deviation, relative to the energies’ standard deviation, the largest force or tensor. The "
             "interval reaches from the largest that was seen to where a further one may lie.",
-            covers="turns and molecules",
+            covers="rotations and molecules",
             at_most=0.01,
             by=theirs(
                 EQUIVARIANT_KERNELS, "review", "the extension to equivariant outputs is exact; the bound is our choice"
@@ -351,7 +357,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 f"With {settings.water_sizes[-1]} molecules, tensors of water are predicted better than by fixed "
                 "charges and a constant",
                 ratios,
-                measure="Mean absolute error over that of the simplest model that turns as it must: dipoles of one "
+                measure="Mean absolute error over that of the simplest equivariant model: dipoles of one "
                 "charge for each element, the mean polarisability times the identity; paired over test molecules.",
                 covers="test molecules",
                 at_most=1,
@@ -361,9 +367,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     return judged
 
 
-def _learnt(results: Results, frames: int) -> Claim:
-    """Whether forces are predicted at all, after each way of training."""
-    least = lambda target: bootstrap(results.forces[target][-1]).times(1 / results.spread[1])
+def _learnt(results: ForcesResults, frames: int) -> Claim:
+    """Whether forces are predicted better than by 0, for each training target."""
+    least = lambda target: bootstrap(results.forces[target][-1]).times(1 / results.deviation[1])
     ratios = {f"from {target}": least(target) for target in TARGETS}
     return claim(
         f"With {frames} frames the kernel predicts forces: their error is below that of guessing their mean",
@@ -373,12 +379,12 @@ def _learnt(results: Results, frames: int) -> Claim:
         "what was trained on.",
         covers="test frames",
         at_most=1,
-        by=ours(_ASKED, place="review"),
+        by=ours(_REVIEW, place="review"),
     )
 
 
 def _helped(what: str, ratio: Estimate, frames: int) -> Claim:
-    """Whether `what` is predicted better after training on energies and forces than on energies alone."""
+    """Whether `what` is predicted better after training on energies and forces than on energies only."""
     return claim(
         f"With {frames} frames, {what} are predicted better after training on both than on energies",
         {"": ratio},
@@ -386,20 +392,20 @@ def _helped(what: str, ratio: Estimate, frames: int) -> Claim:
         "frames.",
         covers="test frames",
         at_most=1,
-        by=ours(_ASKED, place="review"),
+        by=ours(_REVIEW, place="review"),
     )
 
 
 _COLOURS = dict(zip(TARGETS, (palette.VERMILLION, palette.GREEN, palette.BLUE), strict=True))
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: ForcesSettings, results: ForcesResults, folder: RunFolder) -> list[Shown]:
     """Learning curves, and tensors of water where they were learnt."""
     tensors = [_tensors(settings, results, folder)] if results.water else []
     return [_curves(settings, results, folder), *tensors]
 
 
-def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def _curves(settings: ForcesSettings, results: ForcesResults, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "learning-curves",
@@ -410,18 +416,18 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         "mean of the test frames.",
         alt="Errors of energies and forces against training frames",
     ) as drawn:
-        for axes, table, spread in zip(drawn, (results.energies, results.forces), results.spread, strict=True):
+        for axes, table, deviation in zip(drawn, (results.energies, results.forces), results.deviation, strict=True):
             drawing.logarithmic(axes, "both", settings.sizes, fine=True)
             for shift, target in zip((0.98, 1.0, 1.02), TARGETS, strict=True):
                 values = [bootstrap(1000 * row) for row in table[target]]
                 drawing.estimates(
                     axes, shift * np.array(settings.sizes), values, _COLOURS[target].light, label=f"from {target}"
                 )
-            drawing.power(axes, settings.sizes, 1000 * spread, 0, label="mean of the test frames")
+            drawing.power(axes, settings.sizes, 1000 * deviation, 0, label="mean of the test frames")
     return drawn.figure
 
 
-def _tensors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def _tensors(settings: ForcesSettings, results: ForcesResults, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "tensors",
@@ -429,7 +435,7 @@ def _tensors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         xlabel="training molecules",
         ylabel="mean absolute error",
         caption="Mean absolute errors of components with 95 % intervals over test molecules. Dotted: the simplest "
-        "models that turn as they must, dipoles of one charge for each element and the mean polarisability times the "
+        "equivariant models, dipoles of one charge for each element and the mean polarisability times the "
         "identity.",
         alt="Errors of dipoles and polarisabilities against training molecules",
     ) as drawn:
@@ -441,4 +447,4 @@ def _tensors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)

@@ -1,13 +1,13 @@
 """Fully connected networks whose first layer is drawn from a Gaussian or a uniform law of the same variance.
 
-Gaussian weights keep their law under O(3d), uniform ones under permutations alone: so the algorithm with uniform
-weights is symmetric under P(3d) and not under O(3d). How far it is from that is known in closed form: a response
-h = (σ_w/√n) Σ w_i x_i + σ_b b of the first layer to n coordinates has the excess kurtosis
+The law of Gaussian weights is invariant under O(3d), that of uniform ones only under permutations: the algorithm with
+uniform weights is symmetric under P(3d) but not under O(3d). The deviation has a closed form: a response h = (σ_w/√n) Σ
+w_i x_i + σ_b b of the first layer to n coordinates has the excess kurtosis
 
     κ(x) = −(6/5) σ_w⁴ Σ x_i⁴ / n² / (σ_w² Σ x_i² / n + σ_b²)²,
 
-−6/5 that of a uniform weight: rotations change it, permutations do not, and both values are of order 1/n. Measured are
-accuracies on images moved by either group.
+where −6/5 is that of a uniform weight. Rotations change κ, permutations do not; both values are of order 1/n. We
+measure accuracies on images moved by either group.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies.common.system_runs import SystemSettings, asked_images
 from equitangents_studies.data import Dataset
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, proved, theirs, to_rounding
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import System, UniformFirst, algorithmic_symmetry, architecture, inference, rotate
 from equitangents_studies.systems.architectures import B_STD, W_STD
 
@@ -41,7 +41,7 @@ COUPLED = (("gaussian", "P(3d)"), ("gaussian", "O(3d)"), ("uniform", "P(3d)"))
 
 
 @dataclass(frozen=True)
-class Settings(SystemSettings):
+class UniformSettings(SystemSettings):
     """FCN of `depth` hidden layers and `width` channels, trained by NN+ on
     `train_images` of `pixels` × `pixels` for at most `epochs`, `members` networks for each law and group; `test_images`
     are classified. Coupled networks have `narrow` channels.
@@ -55,43 +55,41 @@ class Settings(SystemSettings):
 
 
 PRESETS = presets(
-    Settings(),
+    UniformSettings(),
     desk="train_images=2000 test_images=1000 pixels=16 depth=3 width=256 members=10",
     paper="data=cifar10 train_images=45000 test_images=10000 pixels=32 depth=8 width=1024 members=5 epochs=900",
 )
 
 
-class Results(Measured):
-    """Test accuracies; largest differences of coupled networks; κ of uniform weights on moved
-    images of so many pixels a side.
-    """
+class UniformResults(Results):
+    """Test accuracies; largest differences of coupled networks; κ of uniform weights on moved images, by image side."""
 
     scores: Keyed[np.ndarray] = by("first_layer group", "member")
     equal: Keyed[float] = by("coupled")
     kurtosis: Keyed[np.ndarray] = by("pixels", "group image")
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: UniformSettings, data_dir: Path | None) -> None:
     """Members enough for an interval, samples enough for a p-value below the level."""
     at_least(settings, train_images=20, test_images=2, pixels=2, depth=1, width=1, epochs=1, narrow=1)
     check(settings.members >= 5, "members", settings.members, "at least 5, for an interval")
     asked_images(settings, data_dir)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: UniformSettings, folder: RunFolder) -> UniformResults:
     """Accuracies for each law and group, then the tests of symmetry."""
     images = asked_images(settings, folder.data_dir)
     found = measured(
         folder,
-        Part("accuracy-{first_layer}", "First layer {first_layer}", partial(_scores, settings, images)),
-        Part("symmetry", "Coupled networks", partial(_symmetry, settings)),
-        Part("kurtosis", "Laws of the first layer", partial(_kurtosis, settings, folder.data_dir)),
+        Stages("accuracy-{first_layer}", "First layer {first_layer}", partial(_scores, settings, images)),
+        Stages("symmetry", "Coupled networks", partial(_symmetry, settings)),
+        Stages("kurtosis", "Laws of the first layer", partial(_kurtosis, settings, folder.data_dir)),
         levels={"first_layer": LAWS, "group": GROUPS, "coupled": COUPLED, "pixels": sides(settings)},
     )
-    return Results.read(found)
+    return UniformResults.read(found)
 
 
-def sides(settings: Settings) -> list[int]:
+def sides(settings: UniformSettings) -> list[int]:
     """Pixels a side that κ is computed at: 1, 2, 4, …, and those of the networks."""
     smaller = [2**i for i in range(settings.pixels.bit_length()) if 2**i < settings.pixels]
     return [*smaller, settings.pixels]
@@ -101,7 +99,7 @@ def _first_layer(law: str, net: nn.Sequential) -> nn.Sequential | UniformFirst:
     return net if law == "gaussian" else UniformFirst(net)
 
 
-def _scores(settings: Settings, images: Dataset, law: str, task: Task) -> Arrays:
+def _scores(settings: UniformSettings, images: Dataset, law: str, task: Task) -> Arrays:
     """(groups, members): accuracies on test images, all images moved by one element of each group."""
     net = _first_layer(law, architecture("FCN", settings.depth, settings.width))
     learning = inference("NN+", members=settings.members, epochs=settings.epochs)
@@ -113,7 +111,7 @@ def _scores(settings: Settings, images: Dataset, law: str, task: Task) -> Arrays
     return {"scores": np.stack(scores)}
 
 
-def _symmetry(settings: Settings, task: Task) -> Arrays:
+def _symmetry(settings: UniformSettings, task: Task) -> Arrays:
     """Differences of coupled networks; small, on generated textures."""
     learning = inference("NN", members=2, epochs=20)
     net = architecture("FCN", 1, settings.narrow)
@@ -125,7 +123,7 @@ def _symmetry(settings: Settings, task: Task) -> Arrays:
     return {"equal": np.array(equal)}
 
 
-def _kurtosis(settings: Settings, data_dir: Path | None, task: Task) -> Arrays:
+def _kurtosis(settings: UniformSettings, data_dir: Path | None, task: Task) -> Arrays:
     """κ (sides, groups, test images) of test images averaged down to every side and moved by every group."""
     found = []
     for i, pixels in enumerate(sides(settings)):
@@ -153,14 +151,14 @@ def difference(a: np.ndarray, b: np.ndarray) -> Estimate:
     return t_interval(100 * (a - b), bounds=(-100, 100))
 
 
-def moved(results: Results, side: int, group: str) -> float:
-    """Mean over test images of how far κ moves with the image."""
+def moved(results: UniformResults, side: int, group: str) -> float:
+    """Mean over test images of the change of κ when the image moves."""
     kurtosis = results.kurtosis[side]
     return float(np.abs(kurtosis[GROUPS.index(group)] - kurtosis[0]).mean())
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """Which symmetries are left, in closed form and in coupled networks, and what accuracy makes of it."""
+def claims(settings: UniformSettings, results: UniformResults) -> Sequence[Claim]:
+    """Which symmetries remain, in closed form and in coupled networks, and their effect on accuracy."""
     named = lambda law, group: f"{law} first layer, {group}"
     scores = results.scores
     between = Records.over(
@@ -183,7 +181,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "A uniform first layer is not symmetric under O(3d): a rotation changes the law of its responses",
             kappa,
             measure="Mean change of the excess kurtosis of a response when a test image is rotated, in closed form.",
-            at_least=LEAST, by=theirs(THEIRS, FIGURE, "symmetric under permutations alone"),
+            at_least=LEAST, by=theirs(THEIRS, FIGURE, "symmetric only under permutations"),
         ),
         claim(
             f"Accuracies with either law differ by at most {MARGIN:g} percentage points",
@@ -194,7 +192,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             aggregate=("the mean over groups", mean),
         ),
         exact(
-            "A permutation of the coordinates leaves the law of a uniform first layer’s responses as it is",
+            "A permutation of the coordinates does not change the law of a uniform first layer’s responses",
             {count(side): exactly(moved(results, side, "P(3d)")) for side in results.kurtosis},
             measure="Mean change of the excess kurtosis of a response when a test image’s coordinates are permuted.",
             at_most=LEAST, by=identity("the closed form sums over coordinates"),
@@ -202,7 +200,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]  # fmt: skip
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: UniformSettings, results: UniformResults, folder: RunFolder) -> list[Shown]:
     """Accuracies by group and law."""
     with drawing.panels(
         folder,
@@ -222,4 +220,4 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> list[Sho
     return [drawn.figure]
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -1,7 +1,7 @@
 """Kernels of random finite networks approach those of infinite width: on the plane, and on the sphere.
 
-One network's kernels fluctuate around the infinite ones with a standard deviation of one over the square root of the
-width, and are off on average by one over the width. So the mean over many wide networks tests the analytic kernels.
+One network's kernels differ from the infinite ones by O(1/√width), their mean by O(1/width). So the mean over many wide
+networks tests the analytic kernels.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from equitangents.groups import so3, wallpaper
 from equitangents.report import palette
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, ours, theirs
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 SPACES = {"plane": "C4 ⋉ ℤ² on a torus, ReLU", "sphere": "SO(3), Erf"}
 KINDS = ("nngp", "ntk")
@@ -30,7 +30,7 @@ _FITTED = 3  # widest networks, to which limits are fitted
 
 
 @dataclass(frozen=True)
-class Settings:
+class ConvergenceSettings:
     """`inputs` random signals: images of `lattice`² pixels, and harmonics below `bandlimit`. At every width `batches`
     times `samples` random networks; rotations are sampled as `so3(sampled)`.
     """
@@ -46,13 +46,13 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    ConvergenceSettings(),
     desk="widths=4,8,16,32,64 batches=60 samples=2",
     paper="widths=8,16,32,64,128,256 batches=50 samples=20 lattice=6 bandlimit=4 sampled=6",
 )
 
 
-class Results(Measured):
+class ConvergenceResults(Results):
     """`exact` kernels of infinite width, `means` over one batch of networks, and standard `errors` of the mean over all
     networks.
     """
@@ -62,7 +62,7 @@ class Results(Measured):
     errors: Keyed[np.ndarray] = by("space kind", "width i j", of="{kind}_error")
 
 
-def network(space: str, width: int, settings: Settings) -> nn.Sequential:
+def network(space: str, width: int, settings: ConvergenceSettings) -> nn.Sequential:
     """Lift, nonlinearity, group convolution, nonlinearity, mean over the group, dense layer of as many outputs."""
     if space == "plane":
         group = wallpaper(4, False, (settings.lattice, settings.lattice))
@@ -76,7 +76,7 @@ def network(space: str, width: int, settings: Settings) -> nn.Sequential:
     )  # fmt: skip
 
 
-def inputs(space: str, settings: Settings) -> np.ndarray:
+def inputs(space: str, settings: ConvergenceSettings) -> np.ndarray:
     """Independent Gaussian values of two channels, of unit variance everywhere."""
     rng = np.random.default_rng(settings.seed)
     if space == "plane":
@@ -85,29 +85,29 @@ def inputs(space: str, settings: Settings) -> np.ndarray:
     return c * (4 * np.pi) ** 0.5 / settings.bandlimit
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Widths enough for a rate, batches enough for an interval; the study reads no data."""
+def check_settings(settings: ConvergenceSettings, data_dir: Path | None) -> None:
+    """Require enough widths for a rate and enough batches for an interval; the study reads no data."""
     check(len(settings.widths) >= 3, "widths", settings.widths, "at least three widths")
     at_least(settings, batches=3, samples=2)
     check(settings.sampled >= settings.bandlimit, "sampled", settings.sampled, "at least bandlimit")
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: ConvergenceSettings, folder: RunFolder) -> ConvergenceResults:
     """Analytic kernels, and batches of random networks of every width."""
     title = lambda space, width: f"{SPACES[space]}, width {width}"
-    part = Part("{space}-{width}", title, partial(_batches, settings))
+    part = Stages("{space}-{width}", title, partial(_batches, settings))
     found = measured(folder, part, levels={"space": tuple(SPACES), "width": settings.widths, "kind": KINDS})
     exact = {(space, kind): K for space in SPACES for kind, K in kernels_of(space, settings).items()}
-    return Results.read(found, exact=exact)
+    return ConvergenceResults.read(found, exact=exact)
 
 
-def kernels_of(space: str, settings: Settings) -> Arrays:
+def kernels_of(space: str, settings: ConvergenceSettings) -> Arrays:
     """The kernels of infinite width."""
     found = network(space, 1, settings).kernel(inputs(space, settings))
     return {"nngp": np.asarray(found.nngp), "ntk": np.asarray(found.ntk)}
 
 
-def _batches(settings: Settings, space: str, width: int, task: Task) -> Arrays:
+def _batches(settings: ConvergenceSettings, space: str, width: int, task: Task) -> Arrays:
     net, x = network(space, width, settings), inputs(space, settings)
     batches: dict[str, list[np.ndarray]] = {kind: [] for kind in KINDS}
     for b in range(settings.batches):
@@ -121,14 +121,16 @@ def _batches(settings: Settings, space: str, width: int, task: Task) -> Arrays:
     return stacked | {f"{kind}_error": error(values) for kind, values in stacked.items()}
 
 
-def deviations(results: Results, space: str, kind: str) -> np.ndarray:
+def deviations(results: ConvergenceResults, space: str, kind: str) -> np.ndarray:
     """Squared deviations of batch means, relative to the kernel: (batches, widths)."""
     exact = results.exact[space, kind]
     off = ((results.means[space, kind] - exact) ** 2).mean(axis=(2, 3)) / (exact**2).mean()
     return off.T
 
 
-def limits(settings: Settings, results: Results, space: str, kind: str) -> tuple[np.ndarray, np.ndarray]:
+def limits(
+    settings: ConvergenceSettings, results: ConvergenceResults, space: str, kind: str
+) -> tuple[np.ndarray, np.ndarray]:
     """(value, standard error), each (N, N), of K in mean(n) = K + b/n, fitted to the widest networks."""
     n = np.array(settings.widths[-_FITTED:], float)
     means = results.means[space, kind][-_FITTED:].mean(axis=1)
@@ -139,24 +141,24 @@ def limits(settings: Settings, results: Results, space: str, kind: str) -> tuple
     return value, np.sqrt(second / determinant)
 
 
-def errors_off(settings: Settings, results: Results, space: str, kind: str) -> float:
+def errors_off(settings: ConvergenceSettings, results: ConvergenceResults, space: str, kind: str) -> float:
     """Root mean square over entries of (limit - exact)/(standard error)."""
     value, error = limits(settings, results, space, kind)
     return float(np.sqrt((((value - results.exact[space, kind]) / error) ** 2).mean()))
 
 
-def rate(settings: Settings, results: Results) -> Estimate:
+def rate(settings: ConvergenceSettings, results: ConvergenceResults) -> Estimate:
     """The exponent of the root mean square deviation of all kernels together against the width."""
     mean = np.mean([deviations(results, *key) for key in results.exact], axis=0)  # over spaces and kernels
     return power_law(np.array(settings.widths, float), mean)
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """The rate, and where the kernels go as the width grows."""
+def claims(settings: ConvergenceSettings, results: ConvergenceResults) -> Sequence[Claim]:
+    """The rate, and the kernels' limit as the width grows."""
     level = shared_level(len(SPACES) * len(KINDS))
     widths = np.array(settings.widths, float)
     over = partial(
-        Records.over, words=lambda space, kind: f"{kind.upper()}, {SPACES[space]}", space=tuple(SPACES), kind=KINDS
+        Records.over, label=lambda space, kind: f"{kind.upper()}, {SPACES[space]}", space=tuple(SPACES), kind=KINDS
     )
     exponents = over(lambda space, kind: power_law(widths, deviations(results, space, kind), confidence=level))
     of_rate = partial(
@@ -193,7 +195,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: ConvergenceSettings, results: ConvergenceResults, folder: RunFolder) -> list[Shown]:
     """Deviations of kernels against width."""
     widths = np.array(settings.widths, dtype=float)
     with drawing.panels(
@@ -214,4 +216,4 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> list[Sho
     return [drawn.figure]
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -1,4 +1,4 @@
-"""Tissue classified by kernels of infinitely wide networks: plain CNNs against networks invariant under turns.
+"""Tissue classified by kernels of infinitely wide networks: plain CNNs against networks invariant under rotations.
 
 The kernel of a group-convolutional network is the orbit mean of the CNN's, (1/|G|) Σ_g Θ(x, ρ(g)x′), and so is what a
 CNN learns from all copies of its images. Claimed: invariant kernels classify better.
@@ -30,10 +30,10 @@ from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.networks import cnn, hidden
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, theirs, to_rounding
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.systems.grams import GroupGrams
 
 
@@ -52,7 +52,7 @@ class Tissue:
         return len(self.class_names)
 
     def folds(self, count: int, seed: int) -> Int[np.ndarray, " n"]:
-        """The fold of every image: specimens whole, those of each class dealt out in random order."""
+        """The fold of every image: specimens stay whole and are dealt out at random, class by class."""
         rng = np.random.default_rng(seed)
         fold = np.empty(len(self.x), int)
         for label in range(self.classes):
@@ -104,11 +104,10 @@ class Classifier(NamedTuple):
 def fit(
     K: Float[np.ndarray, "n n"], y: Int[np.ndarray, " n"], classes: int, ridges: tuple[float, ...] = RIDGES
 ) -> Classifier:
-    """With the smallest of the ridges that get most training samples right, each of them left out in turn.
+    """Fit with the smallest ridge of the highest leave-one-out accuracy on the training samples.
 
-    α = (Θ + λ)⁻¹ Y, and the residual of sample i when it is left out is α_i/((Θ + λ)⁻¹)_ii: one spectrum serves all
-    ridges. Targets are one-hot minus 1/K. A ridge chosen by square error would shrink small training sets so far that
-    their accuracy falls.
+    α = (Θ + λ)⁻¹ Y; the leave-one-out residual of sample i is α_i/((Θ + λ)⁻¹)_ii, so one spectrum serves all ridges.
+    Targets are one-hot minus 1/K. Squared error would choose ridges so large that accuracy falls on small sets.
     """
     targets = np.eye(classes)[y] - 1 / classes
     values, vectors = np.linalg.eigh(np.asarray(K, np.float64))
@@ -169,10 +168,10 @@ _SMALL = 8  # pixels of images on which the group convolutions themselves are co
 
 
 @dataclass(frozen=True)
-class Settings:
+class MedicalSettings:
     """`images` of `data` (None: all), averaged down to `pixels`, in `folds`: each is the test part once, the others are
     trained on. Of every size in `sizes` up to `draws` disjoint training sets are taken. The first layer reads windows
-    of `patch` pixels, `stride` apart, `hidden_layers` of 3×3 convolutions follow, then the mean over positions.
+    of `patch` pixels with stride `stride`, `hidden_layers` of 3×3 convolutions follow, then the mean over positions.
     `checked` images compare the invariant kernel with augmentation by hand.
     """
 
@@ -190,13 +189,13 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    MedicalSettings(),
     desk="images=2000 sizes=25,50,100,200,400,800,1500 patch=4 stride=2 checked=12",
     paper="data=nct_crc_he images=2000 sizes=25,50,100,200,400,800,1500 draws=10 patch=3 stride=1 checked=16",
 )
 
 
-class Results(Measured):
+class MedicalResults(Results):
     """`accuracy` and `ridge` are means over draws, on the images of each fold, the test part of a split.
 
     `equal` are largest relative differences, by what was compared: explicit augmentation with the invariant kernel,
@@ -208,7 +207,7 @@ class Results(Measured):
     equal: Keyed[float] = by("compared", of="differences")
 
     def lead(self, group: str, size: int, level: float = 0.95) -> Estimate:
-        """Accuracy of the invariant kernel minus that of the CNN's at the given place in the sizes, paired by split."""
+        """Accuracy of the invariant kernel minus the CNN's at one size (an index), paired by split."""
         difference = self.accuracy[group][:, size] - self.accuracy["cnn"][:, size]
         return t_interval(difference, level, (-1, 1))
 
@@ -218,20 +217,22 @@ class Results(Measured):
         return t_interval(difference.mean(axis=1), bounds=(-1, 1))
 
 
-def network(settings: Settings) -> nn.Sequential:
-    """The CNN; turns and reflections carry its windows to windows."""
+def network(settings: MedicalSettings) -> nn.Sequential:
+    """The CNN; rotations and reflections map its windows to windows."""
     wide: dict[str, Any] = {"padding": "circular", "W_std": _W_STD, "b_std": _B_STD}
     first = nn.Conv(_CHANNELS, (settings.patch,) * 2, stride=settings.stride, **wide)
     layers = hidden(settings.hidden_layers, lambda: nn.Conv(_CHANNELS, (3, 3), **wide))
     return nn.Sequential(first, nn.Relu(), *layers, nn.GlobalAvgPool(), nn.Dense(1))
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Windows that turns carry to windows, training sets that the folds leave, images that are there."""
+def check_settings(settings: MedicalSettings, data_dir: Path | None) -> None:
+    """Windows that rotations map to windows, training sets that the folds leave, images that are there."""
     s = settings
     at_least(s, folds=2, draws=1, patch=1, stride=1, hidden_layers=0, checked=2)
     windows = s.patch >= s.stride and (s.patch - s.stride) % 2 == 0
-    check(windows, "patch", s.patch, f"the stride {s.stride}, or larger by an even number, so that turns keep windows")
+    check(
+        windows, "patch", s.patch, f"the stride {s.stride}, or larger by an even number, so that rotations keep windows"
+    )
     check(s.pixels % s.stride == 0, "pixels", s.pixels, f"a multiple of the stride, {s.stride}")
     check(list(s.sizes) == sorted(set(s.sizes)) and len(s.sizes) >= 1, "sizes", s.sizes, "increasing")
     tissue = _load(s, data_dir)
@@ -240,28 +241,28 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(s.sizes[-1] <= left, "sizes", s.sizes, f"at most {left} each, which {s.folds} folds leave for training")
 
 
-def _load(settings: Settings, data_dir: Path | None) -> Tissue:
+def _load(settings: MedicalSettings, data_dir: Path | None) -> Tissue:
     return load_tissue(settings.data, data_dir, count=settings.images, pixels=settings.pixels, seed=settings.seed)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Every kernel once for all images, kept on disk by content; then splits and sizes out of these matrices."""
+def measure(settings: MedicalSettings, folder: RunFolder) -> MedicalResults:
+    """Compute every kernel once for all images, cached on disk by content; then evaluate all splits and sizes."""
     tissue = _load(settings, folder.data_dir)
     compared = [f"{what}, {group}" for group in GROUPS for what in ("augmented CNN", "group convolutions")]
     levels = {"model": tuple(TITLES), "training_images": settings.sizes, "compared": compared}
     found = measured(
         folder,
-        Part("kernels", f"Kernels of {len(tissue.x)} images", partial(_grams, settings, tissue)),
-        Part("equal", "Augmentation and group convolutions", partial(_equal, settings, tissue)),
+        Stages("kernels", f"Kernels of {len(tissue.x)} images", partial(_grams, settings, tissue)),
+        Stages("equal", "Augmentation and group convolutions", partial(_equal, settings, tissue)),
         levels=levels,
     )
     grams = found.stage("kernels")
-    scores = Part("accuracy", "Splits and training sizes", partial(_scores, settings, tissue, grams))
-    return Results.read(found | measured(folder, scores, levels=levels))
+    scores = Stages("accuracy", "Splits and training sizes", partial(_scores, settings, tissue, grams))
+    return MedicalResults.read(found | measured(folder, scores, levels=levels))
 
 
-def _grams(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
-    """The CNN's kernel and its means over the turns and over turns and reflections, each (N, N)."""
+def _grams(settings: MedicalSettings, tissue: Tissue, task: Task) -> Arrays:
+    """The CNN's kernel and its means over rotations and over rotations and reflections, each (N, N)."""
     whole = GROUPS["D4"]()
     parts = element_kernels(network(settings), whole, tissue.x, task.step)
     over = {"cnn": [whole.group.identity]}
@@ -269,14 +270,14 @@ def _grams(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
     return {model: parts.mean(elements).astype(np.float32) for model, elements in over.items()}
 
 
-def training_sets(settings: Settings, fold: np.ndarray, test: int, size: int) -> list[np.ndarray]:
+def training_sets(settings: MedicalSettings, fold: np.ndarray, test: int, size: int) -> list[np.ndarray]:
     """Disjoint training sets of one size from all folds but `test`, the same for every kernel."""
     rest = np.flatnonzero(fold != test)
     order = np.random.default_rng((settings.seed, test)).permutation(rest)
     return [order[d * size : (d + 1) * size] for d in range(min(settings.draws, len(order) // size))]
 
 
-def _scores(settings: Settings, tissue: Tissue, grams: Arrays, task: Task) -> Arrays:
+def _scores(settings: MedicalSettings, tissue: Tissue, grams: Arrays, task: Task) -> Arrays:
     """Accuracies and chosen ridges (folds, sizes) of every kernel."""
     fold, y = tissue.folds(settings.folds, settings.seed), tissue.y
     shape = (settings.folds, len(settings.sizes))
@@ -295,7 +296,7 @@ def _scores(settings: Settings, tissue: Tissue, grams: Arrays, task: Task) -> Ar
     return arrays
 
 
-def _equal(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
+def _equal(settings: MedicalSettings, tissue: Tissue, task: Task) -> Arrays:
     """Largest relative differences, in float64: augmentation by hand against the orbit mean, and group convolutions."""
     differences: dict[str, float] = {}
     few, test = (tissue.x[i * settings.checked : (i + 1) * settings.checked].astype(np.float64) for i in (0, 1))
@@ -323,7 +324,8 @@ def _equal(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
 def group_convolutions(group: str, pixels: int) -> nn.Sequential:
     """Lift, ReLU, group convolution, ReLU, mean over the group (p4 for C4, p4m for D4); 3×3 windows, all rotations.
 
-    Windows are lists of elements, so that no shortcut for symmetric boxes is taken: nothing rests on the theorem.
+    Windows are lists of elements, which avoids the shortcut for symmetric boxes: the result does not assume the
+    theorem.
     """
     G = wallpaper(4, group == "D4", (pixels, pixels))
     points = box_offsets((3, 3), (pixels, pixels))
@@ -334,7 +336,7 @@ def group_convolutions(group: str, pixels: int) -> nn.Sequential:
     return nn.Sequential(lift, nn.Relu(), convolution, nn.Relu(), nn.GroupPool(), nn.Dense(1))
 
 
-def leads(settings: Settings, results: Results, level: float = 0.95) -> Records:
+def leads(settings: MedicalSettings, results: MedicalResults, level: float = 0.95) -> Records:
     """Accuracy of invariant kernels minus that of the CNN's, by group and training size."""
     return Records.over(
         lambda group, size: results.lead(group, settings.sizes.index(size), level),
@@ -344,8 +346,8 @@ def leads(settings: Settings, results: Results, level: float = 0.95) -> Records:
     )
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """Who classifies better at every size, and that augmentation and group convolutions are the same kernel."""
+def claims(settings: MedicalSettings, results: MedicalResults) -> Sequence[Claim]:
+    """Accuracy at every size, and equality of the kernels of augmentation and group convolutions."""
     ahead = leads(settings, results, shared_level(len(settings.sizes)))
     last = settings.sizes[-1]
     wider = {f"{last} training images": _difference(results, "D4", "C4").times(100)}
@@ -353,7 +355,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         _ahead(settings, results, ahead, "C4"),
         _ahead(settings, results, ahead, "D4"),
         claim(
-            "Invariance under reflections as well classifies at least as accurately as under turns alone, with the "
+            "Invariance under reflections as well classifies at least as accurately as under rotations only, with the "
             "largest training set",
             wider,
             measure="Accuracy of the D4 kernel minus that of the C4 kernel, in percentage points of the images.",
@@ -363,8 +365,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             by=ours("our question"),
         ),
         to_rounding(
-            "A CNN trained on all turned (and reflected) copies of its images predicts what the invariant kernel does, "
-            "to rounding",
+            "A CNN trained on all rotated (and reflected) copies of its images predicts what the invariant kernel "
+            "does, to rounding",
             {name: exactly(v) for name, v in results.equal.items() if name.startswith("augmented")},
             measure="Largest difference of predictions relative to the largest, early and late in training; the copies "
             f"are trained on explicitly, {settings.checked} images in all orientations.",
@@ -381,8 +383,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def _ahead(settings: Settings, results: Results, ahead: Records, group: str) -> Claim:
-    """Whether a kernel invariant under the group classifies better than the CNN's; the source has C4."""
+def _ahead(settings: MedicalSettings, results: MedicalResults, ahead: Records, group: str) -> Claim:
+    """Whether the invariant kernel classifies better than the CNN's; the source's group is C4."""
     points = ahead.where(group=group).times(100)
     return claim(
         f"The kernel invariant under {group} classifies more accurately than the CNN’s",
@@ -399,7 +401,7 @@ def _ahead(settings: Settings, results: Results, ahead: Records, group: str) -> 
     )
 
 
-def _difference(results: Results, one: str, other: str) -> Estimate:
+def _difference(results: MedicalResults, one: str, other: str) -> Estimate:
     """The difference of accuracies with the largest training set, paired by split."""
     return t_interval(results.accuracy[one][:, -1] - results.accuracy[other][:, -1], bounds=(-1, 1))
 
@@ -407,13 +409,13 @@ def _difference(results: Results, one: str, other: str) -> Estimate:
 _COLOURS = dict(zip(TITLES, (palette.INK, palette.BLUE, palette.VERMILLION), strict=True))
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: MedicalSettings, results: MedicalResults, folder: RunFolder) -> list[Shown]:
     """Accuracies against training images."""
     ahead = leads(settings, results)
     return [_accuracy(settings, results, ahead, folder)]
 
 
-def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunFolder) -> Figure:
+def _accuracy(settings: MedicalSettings, results: MedicalResults, ahead: Records, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "accuracy",
@@ -421,7 +423,7 @@ def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunF
         xlabel="training images",
         caption=(
             "Left: accuracy of the three kernels, mean over splits with 95 % intervals over splits. "
-            "Right: what invariance under turns (C4) and under turns and reflections (D4) adds, in "
+            "Right: what invariance under rotations (C4) and under rotations and reflections (D4) adds, in "
             "percentage points of the images, split by split, with 95 % intervals over splits, whose "
             "training parts share images."
         ),
@@ -433,8 +435,8 @@ def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunF
             for model, title in TITLES.items()
         }
         points = {group: ahead.where(group=group).times(100).estimates for group in GROUPS}
-        drawing.curves(left, settings.sizes, accuracy, _COLOURS.values(), apart=1.03)
-        drawing.curves(right, settings.sizes, points, [_COLOURS[group] for group in GROUPS], apart=1.03, label=None)
+        drawing.curves(left, settings.sizes, accuracy, _COLOURS.values(), offset=1.03)
+        drawing.curves(right, settings.sizes, points, [_COLOURS[group] for group in GROUPS], offset=1.03, label=None)
         right.axhline(0, color=palette.GREEN.light, lw=0.8)
         right.set_ylabel("percentage points")
         for axes in drawn:
@@ -442,4 +444,4 @@ def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunF
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

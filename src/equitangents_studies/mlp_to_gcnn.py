@@ -1,4 +1,5 @@
-"""From MLPs to group-convolutional networks: data augmentation of the one is architecture of the other.
+"""From MLPs to group-convolutional networks: augmenting an MLP's data equals building the symmetry into the
+architecture.
 
 With full windows Θ^GCNN(f, f′) = (1/|G|) Σ_g Θ^MLP(f, ρ(g) f′). Claimed: the mean of an augmented ensemble of MLPs is
 that of an ensemble of group-convolutional networks that see no augmentation, at all times, on and off the data.
@@ -36,18 +37,18 @@ from equitangents_studies.common.images import standardise
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.orbits import SQUARE_GROUPS as GROUPS
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 NETWORKS = ("mlp", "gcnn")
 SETS = ("training", "test", "photographs", "noise")
 
 
 @dataclass(frozen=True)
-class Settings:
+class MlpToGcnnSettings:
     """`group` acts on the 8×8 digits of scikit-learn; `times` are in units of N/(η λ_max); `widths` are those of
     finite networks, `draws` how many of each; the widest `trained_widths` train for `steps` of gradient descent.
     The theorems are shown at all `depths` (hidden layers): for MLPs on all images, for CNNs on `depth_images` of each
@@ -76,7 +77,7 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    MlpToGcnnSettings(),
     desk="draws=16 members=200",
     paper="train_images=400 test_images=300 foreign_images=300 widths=16,32,64,128,256,512 draws=30 "
     "trained_widths=64,256,1024 members=500 steps=0,1,10,100,1000 depth_images=40 frozen_depths=1,2,3,4,5,6 "
@@ -84,8 +85,8 @@ PRESETS = presets(
 )
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """A group that acts on digits, networks enough for intervals; the images ship with dependencies."""
+def check_settings(settings: MlpToGcnnSettings, data_dir: Path | None) -> None:
+    """Require a group that acts on digits and enough networks for intervals; the images ship with dependencies."""
     check(settings.group in GROUPS, "group", settings.group, "C4 or D4")
     at_least(settings, hidden_layers=1, draws=3, members=3)
     check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
@@ -95,13 +96,13 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         check(len(depths) >= 1 and min(depths) >= 1, name, depths, "a list of numbers of hidden layers, at least 1")
 
 
-class Results(Measured):
-    """Distances between the two ensembles' predictions, and what they are distances of.
+class MlpToGcnnResults(Results):
+    """Distances between the two ensembles' predictions.
 
     `kernel_distance` is that of the NNGP and the NTK, `distance` and `without_augmentation` are those at infinite
-    width; `exact` is that of frozen kernels with the same weights,
-    `squares` the squared distance of frozen kernels of independent networks late in training on test images; `outputs`
-    of trained networks. Those of the theorems at every depth begin with `deep`; `deep_exact` is `exact` at some depths.
+    width; `exact` is that of frozen kernels with the same weights, `squares` the squared distance of frozen kernels of
+    independent networks late in training on test images; `outputs` of trained networks. Fields that begin with `deep`
+    are for every depth; `deep_exact` is `exact` at some depths.
     """
 
     times: np.ndarray
@@ -121,12 +122,14 @@ class Results(Measured):
         return second_moment_share(plain - equivariant, plain, confidence=level)
 
 
-def recorded_steps(settings: Settings) -> list[int]:
+def recorded_steps(settings: MlpToGcnnSettings) -> list[int]:
     """When trained networks are recorded, initialisation included."""
     return sorted({0, *settings.steps})
 
 
-def trained_shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
+def trained_shares(
+    settings: MlpToGcnnSettings, results: MlpToGcnnResults, widths: Sequence[int], level: float = 0.95
+) -> Records:
     """Unbiased squared distance of the means of trained networks, as a share of the mean square prediction."""
     steps = recorded_steps(settings)
     return Records.over(
@@ -173,7 +176,7 @@ def draw(net: nn.Sequential, shape: tuple[int, ...], seed: int, index: int) -> P
     return net.init(jax.random.fold_in(jax.random.key(seed), index), shape, "float64")
 
 
-def image_action(settings: Settings) -> actions.Action:
+def image_action(settings: MlpToGcnnSettings) -> actions.Action:
     """The group on the 64 pixels of a digit, (N, 64, 1)."""
     images = GROUPS[settings.group]()
     table = images.position_table((8, 8))
@@ -181,19 +184,19 @@ def image_action(settings: Settings) -> actions.Action:
     return actions.permutations(images.group, table)
 
 
-def gcnn(settings: Settings, action: actions.Action, width: int, window: Any = "full") -> nn.Sequential:
+def gcnn(settings: MlpToGcnnSettings, action: actions.Action, width: int, window: Any = "full") -> nn.Sequential:
     """The group-convolutional network; `window` is that of the convolutions on the group."""
     return networks.gcnn(
         action, width, settings.hidden_layers, window=window, W_std=settings.W_std, b_std=settings.b_std
     )
 
 
-def plain(settings: Settings, width: int) -> nn.Sequential:
+def plain(settings: MlpToGcnnSettings, width: int) -> nn.Sequential:
     """The MLP."""
     return networks.mlp(width, settings.hidden_layers, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
 
 
-def _data(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def _data(settings: MlpToGcnnSettings) -> tuple[dict[str, np.ndarray], np.ndarray]:
     source = data.digits().subset(settings.train_images, settings.test_images, seed=settings.seed)
     shape, n = (8, 8, 1), settings.foreign_images
     images = {
@@ -206,14 +209,14 @@ def _data(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return sets, np.where(source.train_y % 2, 1.0, -1.0)
 
 
-def dense_pair(settings: Settings) -> AugmentedPair:
+def dense_pair(settings: MlpToGcnnSettings) -> AugmentedPair:
     """MLPs that see all copies, and group-convolutional networks with full windows that see none (Theorem 5.2)."""
     sets, y = _data(settings)
     action = image_action(settings)
     return AugmentedPair(partial(plain, settings), partial(gcnn, settings, action), action, sets, y)
 
 
-def convolutional_pair(settings: Settings) -> AugmentedPair:
+def convolutional_pair(settings: MlpToGcnnSettings) -> AugmentedPair:
     """CNNs with 3×3 windows that see all copies, and networks on p4 or p4m that see none (Theorem 5.3)."""
     sets, y = _data(settings)
     few = settings.depth_images
@@ -234,7 +237,7 @@ _PAIRS = {"5.2": dense_pair, "5.3": convolutional_pair}  # by theorem
 _LATE = 100.0  # kernels of narrow networks may be singular, so that training has no end
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: MlpToGcnnSettings, folder: RunFolder) -> MlpToGcnnResults:
     """Infinite width, at every depth too, then finite kernels with the same and with independent weights, then trained
     networks.
     """
@@ -255,12 +258,12 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     same, independent = (weights.format(which) for which in ("same", "independent"))
     found = measured(
         folder,
-        Part("infinite", "Infinite width, explicit augmentation", lambda task: pair.infinite(settings.times)),
-        Part("theorem-{theorem}-depth-{depth}", "Infinite width, theorem {theorem}, depth {depth}", deep),
-        Part("same-weights-depth-{frozen}", f"{same}{settings.depth_width}, depth {{frozen}}", frozen),
-        Part("same-weights-{width}", f"{same}{{width}}", partial(_exact, settings, pair)),
-        Part("independent-{width}", f"{independent}{{width}}", partial(_drawn, settings, pair)),
-        Part(
+        Stages("infinite", "Infinite width, explicit augmentation", lambda task: pair.infinite(settings.times)),
+        Stages("theorem-{theorem}-depth-{depth}", "Infinite width, theorem {theorem}, depth {depth}", deep),
+        Stages("same-weights-depth-{frozen}", f"{same}{settings.depth_width}, depth {{frozen}}", frozen),
+        Stages("same-weights-{width}", f"{same}{{width}}", partial(_exact, settings, pair)),
+        Stages("independent-{width}", f"{independent}{{width}}", partial(_drawn, settings, pair)),
+        Stages(
             "trained-{network}-{trained}",
             lambda name, width: f"Training {settings.members} networks of width {width}: {name}",
             training,
@@ -277,10 +280,10 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             "time": settings.times,
         },
     )
-    return Results.read(found, times=np.array(settings.times))
+    return MlpToGcnnResults.read(found, times=np.array(settings.times))
 
 
-def _exact(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> Arrays:
+def _exact(settings: MlpToGcnnSettings, pair: AugmentedPair, width: int, task: Task) -> Arrays:
     """One network: its symmetrised kernel on augmented data, its orbit mean's kernel on the data; (times, sets)."""
     net, action, x = pair.plain(width), pair.action, pair.sets["training"]
     params = draw(net, (64, 1), settings.seed, width)
@@ -299,7 +302,7 @@ def _exact(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> A
     return {"same-weights": np.array([[largest_difference(a[t], b[t]) for a, b in pairs] for t in times])}
 
 
-def _drawn(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> Arrays:
+def _drawn(settings: MlpToGcnnSettings, pair: AugmentedPair, width: int, task: Task) -> Arrays:
     """Independent networks of either kind: squared distance of late predictions by frozen kernels, test images."""
     squares = np.empty(settings.draws)
     net, equivariant = pair.plain(width), pair.equivariant(width)
@@ -316,15 +319,15 @@ def _drawn(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> A
     return {"independent": squares}
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """The theorem at infinite width, its counterpart for frozen kernels, and how trained networks approach it."""
+def claims(settings: MlpToGcnnSettings, results: MlpToGcnnResults) -> Sequence[Claim]:
+    """The theorem at infinite width, its counterpart for frozen kernels, and its approach by trained networks."""
     wide, last, times = max(settings.trained_widths), max(settings.steps), range(len(results.times))
     steps = len([step for step in recorded_steps(settings) if step > 0])
 
     def at_infinite_width(table: np.ndarray, sets: Sequence[str]) -> Mapping[str, Estimate]:
         of = lambda t, name: exactly(float(table[t, SETS.index(name)]))
-        words = lambda t, name: f"{name_of(results.times[t])}, {name}"
-        return Records.over(of, words, t=times, name=sets).labelled()
+        label = lambda t, name: f"{name_of(results.times[t])}, {name}"
+        return Records.over(of, label, t=times, name=sets).labelled()
 
     theorem, control = (
         at_infinite_width(results.distance, SETS),
@@ -388,7 +391,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def by_depth_claims(settings: Settings, results: Results) -> list[Claim]:
+def by_depth_claims(settings: MlpToGcnnSettings, results: MlpToGcnnResults) -> list[Claim]:
     """Both theorems at every depth that was solved, and frozen kernels of the same weights."""
     when = [name_of(time) for time in results.times]
     depths = lambda layers: f"{layers} hidden layer{'' if layers == 1 else 's'}"
@@ -435,7 +438,7 @@ def by_depth_claims(settings: Settings, results: Results) -> list[Claim]:
 _COLOURS = dict(zip(SETS, (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE), strict=True))
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: MlpToGcnnSettings, results: MlpToGcnnResults, folder: RunFolder) -> list[Shown]:
     """Distances in time."""
     place = drawing.places(results.times)
     with drawing.panels(
@@ -463,4 +466,4 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> list[Sho
     return [drawn.figure]
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

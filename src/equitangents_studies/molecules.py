@@ -1,4 +1,4 @@
-"""Energies of molecules from an invariant kernel of what atoms see, against kernels that know less or other symmetry.
+"""Energies of molecules: an invariant kernel on atoms' signals against kernels with fewer or other symmetries.
 
 The source reports that a kernel invariant under rotations learns QM9's energies from fewer molecules than an MLP's on
 the same signals. Here both, the Coulomb matrix and SOAP get the same splits, the same baseline of one energy for each
@@ -28,16 +28,16 @@ from equitangents_studies.common.molecule_kernels import TITLES
 from equitangents_studies.common.scores import exp_of
 from equitangents_studies.data.molecules import KCAL_PER_EV
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, ours, table, theirs
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 RIDGES = tuple(10.0**p for p in range(-10, 2))  # relative to the kernel's mean diagonal
 _FOLDS = 5
 
 
-class Fit(NamedTuple):
+class MoleculeFit(NamedTuple):
     """Predictions of some molecules are `composition @ elements + kernel @ weights`."""
 
     elements: Float[np.ndarray, " elements"]
@@ -49,14 +49,14 @@ def composition(molecules: Molecules, elements: tuple[int, ...]) -> Float[np.nda
     return (molecules.atomic_numbers[:, :, None] == np.array(elements)).sum(axis=1).astype(float)
 
 
-def fits(K: np.ndarray, counts: np.ndarray, y: np.ndarray, ridges: tuple[float, ...] = RIDGES) -> list[Fit]:
-    """For every ridge: least squares on the elements first, then the kernel on what it leaves."""
+def fits(K: np.ndarray, counts: np.ndarray, y: np.ndarray, ridges: tuple[float, ...] = RIDGES) -> list[MoleculeFit]:
+    """For every ridge: least squares on the elements, then kernel regression on the residuals."""
     base = np.linalg.lstsq(counts, y, rcond=None)[0]
     values, vectors = np.linalg.eigh(K)
     projected = vectors.T @ (y - counts @ base)
     unit = float(np.diagonal(K).mean())
     values = np.maximum(values, 0)  # a kernel known to a tolerance may be slightly negative in some directions
-    return [Fit(base, vectors @ (projected / (values + ridge * unit))) for ridge in ridges]
+    return [MoleculeFit(base, vectors @ (projected / (values + ridge * unit))) for ridge in ridges]
 
 
 def cross_validation(K: np.ndarray, counts: np.ndarray, y: np.ndarray, seed: int) -> Float[np.ndarray, " ridges"]:
@@ -71,17 +71,17 @@ def cross_validation(K: np.ndarray, counts: np.ndarray, y: np.ndarray, seed: int
     return errors.mean(axis=1)
 
 
-def best_fit(K: np.ndarray, counts: np.ndarray, y: np.ndarray, seed: int) -> Fit:
-    """The fit with the ridge that cross-validation on the training set likes best."""
+def best_fit(K: np.ndarray, counts: np.ndarray, y: np.ndarray, seed: int) -> MoleculeFit:
+    """The fit with the ridge of the least cross-validation error on the training set."""
     ridge = RIDGES[int(np.argmin(cross_validation(K, counts, y, seed)))]
     return fits(K, counts, y, (ridge,))[0]
 
 
 @dataclass(frozen=True)
-class Settings:
+class MoleculesSettings:
     """`sizes` training and `test` molecules in each of `splits` splits. `tuning` molecules choose the kernels' widths
     and are never tested on. `scales` are root mean squares of signals after the first layer. `moved` test molecules are
-    turned `turns` times. Rotations are sampled to `tolerance` on the tuning molecules.
+    rotated `rotations` times. Integrals over SO(3) are sampled to `tolerance` on the tuning molecules.
     """
 
     data: Literal["g2", "qm7", "qm9"] = "g2"
@@ -94,7 +94,7 @@ class Settings:
     tolerance: float = 1e-3
     block: int = 100
     moved: int = 8
-    turns: int = 4
+    rotations: int = 4
     soap_radius: float = 5.0
     soap_n_max: int = 4
     soap_l_max: int = 3
@@ -102,35 +102,35 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    MoleculesSettings(),
     desk="data=qm9 sizes=50,100,200,400 test=100 splits=10 tuning=60 scales=0.3,1.0,3.0 soap_n_max=6 soap_l_max=5",
     paper="data=qm9 sizes=100,200,400,700,1000 test=200 splits=5 tuning=120 scales=0.3,1.0,3.0 soap_n_max=6 "
     "soap_l_max=5",
 )
 
 
-class Results(Measured):
-    """`errors`, absolute, in eV, of kernels and of the elements alone.
+class MoleculesResults(Results):
+    """`errors`, absolute, in eV, of kernels and of the element energies.
 
     `rotated` and `relabelled`: change of the largest fits' predictions, eV.
     """
 
     errors: Keyed[np.ndarray] = by("fitted", "split size molecule", of="curves.errors_{fitted}")
-    rotated: Keyed[np.ndarray] = by("model", "molecule turn")
-    relabelled: Keyed[np.ndarray] = by("model", "molecule turn")
+    rotated: Keyed[np.ndarray] = by("model", "molecule rotation")
+    relabelled: Keyed[np.ndarray] = by("model", "molecule rotation")
 
 
-def mean_errors(results: Results, name: str) -> np.ndarray:
+def mean_errors(results: MoleculesResults, name: str) -> np.ndarray:
     """Mean absolute errors (splits, sizes) in eV."""
     return results.errors[name].mean(axis=-1)
 
 
-def error_ratio(results: Results, a: str, b: str, size: int, level: float = 0.95) -> Estimate:
+def error_ratio(results: MoleculesResults, a: str, b: str, size: int, level: float = 0.95) -> Estimate:
     """Mean absolute error of one model over that of another: geometric mean over splits, paired, Student's interval."""
     return exp_of(t_interval(_logs(results, a, b)[:, size], level))
 
 
-def _logs(results: Results, a: str, b: str) -> np.ndarray:
+def _logs(results: MoleculesResults, a: str, b: str) -> np.ndarray:
     """ln of one model's error over another's, (splits, sizes)."""
     return np.log(mean_errors(results, a) / mean_errors(results, b))
 
@@ -139,30 +139,30 @@ _METRICS = {"coulomb": "cityblock", "soap": "sqeuclidean"}
 _FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # times the median distance
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Sizes that fit together, and a file that holds as many molecules."""
+def check_settings(settings: MoleculesSettings, data_dir: Path | None) -> None:
+    """Require sizes that fit together, and a file with enough molecules."""
     check(len(settings.sizes) >= 2, "sizes", settings.sizes, "at least two training sizes")
     check(list(settings.sizes) == sorted(set(settings.sizes)), "sizes", settings.sizes, "increasing")
     check(min(settings.sizes) >= 10, "sizes", settings.sizes, "10 molecules or more each")
-    at_least(settings, splits=3, turns=1)
+    at_least(settings, splits=3, rotations=1)
     check(10 <= settings.tuning <= settings.sizes[-1], "tuning", settings.tuning, "from 10 to the largest size")
     check(2 <= settings.moved <= settings.test, "moved", settings.moved, "from 2 to the number of test molecules")
     check(len(settings.scales) >= 1 and min(settings.scales) > 0, "scales", settings.scales, "positive numbers")
     _molecules(settings, data_dir)
 
 
-def _molecules(settings: Settings, data_dir: Path | None) -> data.MoleculeSet:
+def _molecules(settings: MoleculesSettings, data_dir: Path | None) -> data.MoleculeSet:
     """As many as the largest training set and the test set together."""
     return data.load_molecules(settings.data, data_dir, count=settings.sizes[-1] + settings.test, seed=settings.seed)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Widths from a few molecules; every kernel once for all of them; then splits and sizes out of these matrices."""
-    problem = _Problem(settings, folder)
+def measure(settings: MoleculesSettings, folder: RunFolder) -> MoleculesResults:
+    """Tune widths on a few molecules; compute every kernel once for all; then evaluate all splits and sizes."""
+    problem = _MoleculeProblem(settings, folder)
     names = problem.models
 
     levels = {"model": names, "fitted": (*names, "elements"), "size": settings.sizes}
-    each = lambda part, title, compute: Part(
+    each = lambda part, title, compute: Stages(
         f"{part}-{{model}}", lambda name: f"{kernels.TITLES[name]}: {title}", compute
     )
     found = measured(folder, each("width", "width", partial(_tune, problem)), levels=levels)
@@ -171,16 +171,16 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     computed = each("kernel", "kernel", lambda name, task: _gram(problem, name, models[name], folder, task))
     found |= measured(folder, computed, levels=levels)
     grams = {at["model"]: arrays["kernel"] for at, arrays in found.parts["kernel"]}
-    curves = Part("curves", "Learning curves", partial(_curves, problem, grams))
+    curves = Stages("curves", "Learning curves", partial(_curves, problem, grams))
     moved = each("moved", "moved molecules", lambda name, task: _moved(problem, models[name], grams[name], task))
     found |= measured(folder, curves, moved, levels=levels)
-    return Results.read(found)
+    return MoleculesResults.read(found)
 
 
-class _Problem:
+class _MoleculeProblem:
     """Molecules and energies, the tuning molecules first, and the splits."""
 
-    def __init__(self, settings: Settings, folder: RunFolder) -> None:
+    def __init__(self, settings: MoleculesSettings, folder: RunFolder) -> None:
         self.settings = settings
         self.data_dir = folder.data_dir
         self.models = ("so3", "mlp", "coulomb") + (("soap",) if find_spec("dscribe") else ())
@@ -194,7 +194,7 @@ class _Problem:
 
     @property
     def molecules(self) -> Molecules:
-        """All of them."""
+        """All molecules, without energies."""
         return self.set.molecules
 
     @cached_property
@@ -217,7 +217,7 @@ class _Problem:
 
     @cached_property
     def signals(self) -> AtomSignals:
-        """What atoms see."""
+        """The signals of atoms."""
         return AtomSignals(self.settings.bandlimit, elements=self.molecules.elements)
 
     def scale(self, value: float) -> float:
@@ -225,7 +225,7 @@ class _Problem:
         return value / kernels.mean_square(self.signals, self.tuning) ** 0.5
 
     def vectors(self, name: str) -> Callable[[Molecules], np.ndarray]:
-        """What describes molecules."""
+        """Feature vectors of molecules for the kernel `name`."""
         s = self.settings
         if name == "coulomb":
             return partial(kernels.coulomb_vectors, size=int(self.molecules.sizes.max()))
@@ -245,8 +245,8 @@ class _Problem:
         return kernels.vector_kernel(self.vectors(name), _METRICS[name], width)
 
 
-def _tune(problem: _Problem, name: str, task: Task) -> Arrays:
-    """The `width` whose cross-validated error on the tuning molecules is least; of "so3" its `resolution`, too."""
+def _tune(problem: _MoleculeProblem, name: str, task: Task) -> Arrays:
+    """The `width` of the least cross-validated error on the tuning molecules; for "so3" also its `resolution`."""
     s = problem.settings
     n = s.tuning
     y, counts = problem.set.energies[:n], problem.counts[:n]
@@ -269,13 +269,13 @@ def _tune(problem: _Problem, name: str, task: Task) -> Arrays:
     return {"width": np.array(widths[best])} | ({"resolution": np.array(resolutions[best])} if resolutions else {})
 
 
-def _gram(problem: _Problem, name: str, model: kernels.MoleculeKernel, folder: RunFolder, task: Task) -> Arrays:
+def _gram(problem: _MoleculeProblem, name: str, model: kernels.MoleculeKernel, folder: RunFolder, task: Task) -> Arrays:
     place = folder.checkpoints(f"kernel-{name}")
     return {"kernel": kernels.blockwise(model, problem.molecules, problem.settings.block, place, task)}
 
 
-def _curves(problem: _Problem, grams: dict[str, np.ndarray], task: Task) -> Arrays:
-    """Absolute errors on test molecules, of every model and of the elements alone."""
+def _curves(problem: _MoleculeProblem, grams: dict[str, np.ndarray], task: Task) -> Arrays:
+    """Absolute errors on test molecules, of every model and of the element energies."""
     s, y, counts = problem.settings, problem.set.energies, problem.counts
     shape = (s.splits, len(s.sizes))
     errors = {name: np.zeros((*shape, s.test)) for name in (*grams, "elements")}
@@ -293,8 +293,8 @@ def _curves(problem: _Problem, grams: dict[str, np.ndarray], task: Task) -> Arra
     return {f"errors_{n}": e for n, e in errors.items()}
 
 
-def _moved(problem: _Problem, model: kernels.MoleculeKernel, K: np.ndarray, task: Task) -> Arrays:
-    """Changes of predictions when molecules are turned and shifted, or renumbered, each (molecules, turns)."""
+def _moved(problem: _MoleculeProblem, model: kernels.MoleculeKernel, K: np.ndarray, task: Task) -> Arrays:
+    """Changes of predictions when molecules are rotated and shifted, or renumbered, each (molecules, rotations)."""
     s, y = problem.settings, problem.set.energies
     order, test = problem.split(0)
     train = order[: s.sizes[-1]]
@@ -305,16 +305,16 @@ def _moved(problem: _Problem, model: kernels.MoleculeKernel, K: np.ndarray, task
     predict = lambda m: np.asarray(model(m, others), np.float64) @ fit.weights
     still = predict(chosen)
     rng = np.random.default_rng((s.seed, 1))
-    rotated, relabelled = np.zeros((2, s.moved, s.turns))
-    for t in range(s.turns):
-        turn = so3(1).random(s.moved, seed=s.seed + t)
-        x = np.einsum("nij,naj->nai", turn, chosen.positions) + rng.normal(size=(s.moved, 1, 3))
+    rotated, relabelled = np.zeros((2, s.moved, s.rotations))
+    for t in range(s.rotations):
+        rotation = so3(1).random(s.moved, seed=s.seed + t)
+        x = np.einsum("nij,naj->nai", rotation, chosen.positions) + rng.normal(size=(s.moved, 1, 3))
         rotated[:, t] = predict(chosen.with_positions(x)) - still
         renamed = rng.permuted(np.tile(np.arange(x.shape[1]), (s.moved, 1)), axis=1)
         z = np.take_along_axis(chosen.atomic_numbers, renamed, axis=1)
         same = np.take_along_axis(chosen.positions, renamed[..., None], axis=1)
         relabelled[:, t] = predict(Molecules(z, same)) - still
-        task.step(t + 1, s.turns)
+        task.step(t + 1, s.rotations)
     return {"rotated": rotated, "relabelled": relabelled}
 
 
@@ -322,8 +322,8 @@ OURS = "our question"
 _RATIO = "Mean absolute error of the first over that of the second; geometric mean over splits, paired."
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """Against the MLP kernel at all sizes, against the others at the largest, and what moving molecules does."""
+def claims(settings: MoleculesSettings, results: MoleculesResults) -> Sequence[Claim]:
+    """Comparison with the MLP kernel at all sizes, with the others at the largest, and invariance."""
     most, each = settings.sizes[-1], shared_level(len(settings.sizes))
     at, overall = settings.sizes.index, _logs(results, "so3", "mlp").mean(axis=1)
     against = Records.over(
@@ -341,19 +341,19 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1,
             by=theirs(THEIRS, "figure of errors on QM9", "lower at all training sizes")
             if settings.data == "qm9"
-            else ours(f"our question: the source asks it of QM9 ({THEIRS})"),
+            else ours(f"our question; the source studies QM9 ({THEIRS})"),
         )
     ]
     judged += [_rival(settings, results, name, most) for name in ("coulomb", "soap") if name in results.errors]
-    turned = np.abs(results.rotated["so3"]).max(axis=1) / mean_errors(results, "so3")[0, -1]
+    rotated = np.abs(results.rotated["so3"]).max(axis=1) / mean_errors(results, "so3")[0, -1]
     return [
         *judged,
         claim(
-            "Turning and shifting a molecule changes the invariant kernel’s prediction by less than 2 % of its error, "
+            "Rotating and shifting a molecule changes the invariant kernel’s prediction by less than 2 % of its error, "
             "on average over molecules",
-            {"": bootstrap(100 * turned)},
-            measure=f"Largest change of a molecule’s prediction in {settings.turns} draws, mean over {settings.moved} "
-            "molecules, over the mean absolute error.",
+            {"": bootstrap(100 * rotated)},
+            measure=f"Largest change of a molecule’s prediction in {settings.rotations} draws, mean over "
+            f"{settings.moved} molecules, over the mean absolute error.",
             covers="molecules",
             at_most=2,
             unit="%",
@@ -362,7 +362,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         exact(
             "Renumbering a molecule’s atoms does not change the invariant kernel’s prediction, to rounding",
             {"": exactly(KCAL_PER_EV * np.abs(results.relabelled["so3"]).max())},
-            measure=f"Largest change of a prediction, {settings.moved} molecules in {settings.turns} numberings each.",
+            measure=f"Largest change of a prediction, {settings.moved} molecules, {settings.rotations} numberings.",
             at_most=1e-6,
             unit="kcal/mol",
             by=identity("theory; the bound is our choice"),
@@ -370,8 +370,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def _rival(settings: Settings, results: Results, name: str, molecules: int) -> Claim:
-    """Whether the invariant kernel beats kernel ridge regression on other descriptions at the largest size."""
+def _rival(settings: MoleculesSettings, results: MoleculesResults, name: str, molecules: int) -> Claim:
+    """Whether the invariant kernel beats kernel ridge regression on other descriptors at the largest size."""
     rival = {"coulomb": "Coulomb matrices", "soap": "SOAP"}[name]
     ratio = error_ratio(results, "so3", name, -1)
     return claim(
@@ -393,12 +393,12 @@ _COLOURS = {
 }
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: MoleculesSettings, results: MoleculesResults, folder: RunFolder) -> list[Shown]:
     """Learning curves, and their numbers."""
     return [_curves_page(settings, results, folder), _table(settings, results)]
 
 
-def _table(settings: Settings, results: Results) -> Table:
+def _table(settings: MoleculesSettings, results: MoleculesResults) -> Table:
     rows = [
         [TITLES[name], *(t_interval(KCAL_PER_EV * column) for column in mean_errors(results, name).T)]
         for name in results.errors
@@ -407,7 +407,7 @@ def _table(settings: Settings, results: Results) -> Table:
     return table(caption, ("training molecules", *map(str, settings.sizes)), rows)
 
 
-def _curves_page(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def _curves_page(settings: MoleculesSettings, results: MoleculesResults, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "learning-curves",
@@ -421,9 +421,9 @@ def _curves_page(settings: Settings, results: Results, folder: RunFolder) -> Fig
         errors = {
             TITLES[name]: [t_interval(KCAL_PER_EV * e) for e in mean_errors(results, name).T] for name in results.errors
         }
-        drawing.curves(drawn[0], settings.sizes, errors, [_COLOURS[name] for name in results.errors], apart=1.015)
+        drawing.curves(drawn[0], settings.sizes, errors, [_COLOURS[name] for name in results.errors], offset=1.015)
         drawn.legend(columns=3)
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

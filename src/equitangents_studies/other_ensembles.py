@@ -1,8 +1,7 @@
 """Beyond plain averaging: which ensembles are invariant, in expectation and as they grow.
 
 With augmented data the law of a trained network is invariant, f(g·) ~ f, as long as everything random in its training
-is. Then so is the expectation. Whether one ensemble comes close to it is another question: independent members do as
-1/√M.
+is. Then so is the expectation. An ensemble of M independent members approaches it as 1/√M; other ensembles need not.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ import numpy as np
 from equitangents import actions, ensembles
 from equitangents.report import palette
 from equitangents.statistics import Estimate, bias_fraction, bootstrap, exactly, power_law, shared_level
+from equitangents_studies.common.ensembles import train_to_last
 from equitangents_studies.common.infinite import largest_difference, squares_of_means
 from equitangents_studies.common.ising_lattice import energy_task
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import deviations, orbit_batch
-from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved
 from equitangents_studies.framework.study import (
     Arrays,
+    NamedStage,
     RunFolder,
     Shown,
-    Stage,
     Study,
     Task,
     check,
     presets,
 )
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 INDEPENDENT = {
     "plain": "plain averaging",
@@ -51,8 +50,9 @@ CLOSED = {"posterior": "Bayesian posterior", "random-prior": "random prior"}
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Energies of the Ising model on a torus under turns by 90°, all four in the data of all kinds but the control's.
+class OtherEnsemblesSettings:
+    """Energies of the Ising model on a torus under rotations by 90°, all four in the data of all kinds but the
+    control's.
 
     `noise` is the variance of the posteriors' noise; `members` are independent ones of each kind.
     """
@@ -73,14 +73,14 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    OtherEnsemblesSettings(),
     desk="lattice=6 train_spins=16 test_spins=32 members=1024 sizes=1,2,4,8,16,32",
     paper="lattice=8 train_spins=64 test_spins=64 width=512 members=2048 sizes=1,2,4,8,16,32,64 steps=300",
 )
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class OtherEnsemblesResults:
     """`closed[kind]` is the largest relative change of (mean, covariance) over orbits, in closed form; `changes[kind]`
     (M, values) are f(gx) − f(x) of independent members.
     """
@@ -89,17 +89,19 @@ class Results:
     changes: dict[str, np.ndarray]
 
 
-def squares(settings: Settings, results: Results, kind: str) -> np.ndarray:
+def squares(settings: OtherEnsemblesSettings, results: OtherEnsemblesResults, kind: str) -> np.ndarray:
     """Mean square change of ensembles of every size of `sizes`, one row per independent batch."""
     return squares_of_means(results.changes[kind].astype(np.float64), settings.sizes)
 
 
-def share(results: Results, kind: str, level: float = 0.95) -> Estimate:
-    """Share of the mean square change that averaging ever more independent members would leave."""
+def share(results: OtherEnsemblesResults, kind: str, level: float = 0.95) -> Estimate:
+    """Share of the mean square change that remains in the limit of infinitely many independent members."""
     return bias_fraction(results.changes[kind].astype(np.float64), confidence=level)
 
 
-def exponent(settings: Settings, results: Results, kind: str, level: float = 0.95) -> Estimate:
+def exponent(
+    settings: OtherEnsemblesSettings, results: OtherEnsemblesResults, kind: str, level: float = 0.95
+) -> Estimate:
     """The exponent of the root mean square change against the size of one ensemble."""
     return power_law(np.array(settings.sizes), squares(settings, results, kind), confidence=level)
 
@@ -116,13 +118,13 @@ class CopyBootstrap(ensembles.Variation):
     """Bagging of the augmented data: N|G| of the N|G| pairs (g, i), drawn with replacement for every member."""
 
     def rows(self, key: jax.Array, samples: int, copies: int) -> np.ndarray:
-        """Any rows."""
+        """Indices of the drawn pairs."""
         drawn = jax.random.randint(key, (samples * copies,), 0, samples * copies, dtype="int32")
         return np.asarray(drawn, np.int32)
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Sizes that fit into one another, and enough members; the study reads no data."""
+def check_settings(settings: OtherEnsemblesSettings, data_dir: Path | None) -> None:
+    """Require sizes that divide each other and enough members; the study reads no data."""
     largest = max(settings.sizes)
     check(len(settings.sizes) >= 3, "sizes", settings.sizes, "at least three")
     check(all(largest % m == 0 for m in settings.sizes), "sizes", settings.sizes, "divisors of the largest")
@@ -130,23 +132,23 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(settings.members >= 3 * largest, "members", settings.members, enough)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: OtherEnsemblesSettings, folder: RunFolder) -> OtherEnsemblesResults:
     """Closed forms, and ensembles of independent members."""
-    problem = _Problem(settings)
+    problem = _EnsembleProblem(settings)
     found = folder.stages(
         {
-            "closed-forms": Stage("closed-forms", "Closed forms", partial(_closed, problem)),
+            "closed-forms": NamedStage("closed-forms", "Closed forms", partial(_closed, problem)),
             **{kind: _trained(problem, folder, kind) for kind in TITLES},
         }
     )
     changes = {kind: found[kind]["changes"] for kind in TITLES}
-    return Results(found["closed-forms"], changes)
+    return OtherEnsemblesResults(found["closed-forms"], changes)
 
 
-class _Problem:
-    """Spins to learn from and to test on, the group, the network, and how fast and how long it trains."""
+class _EnsembleProblem:
+    """Training and test spins, the group, the network, the learning rate and the training time."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: OtherEnsemblesSettings) -> None:
         s = self.settings = settings
         self.train, self.y, self.test = energy_task(s.lattice, s.train_spins, s.test_spins, s.seed)
         self.few = self.test[:_FEW]
@@ -155,7 +157,7 @@ class _Problem:
 
     @cached_property
     def plain(self) -> ensembles.InfiniteEnsemble:
-        """The infinitely wide ensemble, which nothing but its initialisation makes random."""
+        """The infinitely wide ensemble whose only randomness is its initialisation."""
         return ensembles.InfiniteEnsemble(self.net, augmentation=self.action, time=0.0).fit(self.train, self.y)
 
     @property
@@ -169,7 +171,7 @@ class _Problem:
         return found.reshape(*found.shape[:2], -1)
 
 
-def _closed(problem: _Problem, task: Task) -> Arrays:
+def _closed(problem: _EnsembleProblem, task: Task) -> Arrays:
     """Largest change over orbits of mean and covariance, at the end of training."""
     s, net, action = problem.settings, problem.net, problem.action
     k = net.kernel(problem.train)
@@ -192,7 +194,7 @@ def _closed(problem: _Problem, task: Task) -> Arrays:
     return arrays
 
 
-def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
+def _trained(problem: _EnsembleProblem, folder: RunFolder, kind: str) -> NamedStage:
     """Independent members after training."""
     s = problem.settings
     variations: dict[str, ensembles.Variation] = {
@@ -220,13 +222,13 @@ def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
         seed=s.seed + _SEEDS[kind],
         **options,
     )
-    return Stage(kind, f"Training: {TITLES[kind]}", train)
+    return NamedStage(kind, f"Training: {TITLES[kind]}", train)
 
 
 OPEN = f"open question of {EMERGENT_EQUIVARIANCE}"
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: OtherEnsemblesSettings, results: OtherEnsemblesResults) -> Sequence[Claim]:
     """What the source says of plain averages; then expectations, closed forms and growth of the other kinds."""
     s, kinds = settings, tuple(INDEPENDENT)
     title = lambda kind: TITLES[kind]
@@ -301,8 +303,10 @@ _COLOURS = (
 )
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
-    """The change of ensembles of every kind against their size; the line begins at plain averaging's."""
+def present(settings: OtherEnsemblesSettings, results: OtherEnsemblesResults, folder: RunFolder) -> list[Shown]:
+    """The change of ensembles of every kind against their size; a line shows 1/√M from plain averaging's first
+    point.
+    """
     sizes = np.array(settings.sizes, dtype=float)
     with drawing.panels(
         folder,
@@ -310,9 +314,9 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> list[Sho
         size=(8.6, 4.2),
         xlabel="members",
         ylabel="change under rotations",
-        caption="Root mean square change of an ensemble’s prediction under turns by 90°, 180° and 270°, in units of "
-        "the energies’ standard deviation, against its size, with 95 % intervals over independent ensembles. Dotted: "
-        "one over the square root of the size, for comparison.",
+        caption="Root mean square change of an ensemble’s prediction under rotations by 90°, 180° and 270°, in units "
+        "of the energies’ standard deviation, against its size, with 95 % intervals over independent ensembles. "
+        "Dotted: one over the square root of the size, for comparison.",
         alt="Change under rotations against the size of ensembles",
     ) as drawn:
         axes = drawn[0]
@@ -326,4 +330,4 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> list[Sho
     return [drawn.figure]
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

@@ -1,6 +1,6 @@
-"""Does infinite width tell how often trained ensembles agree with themselves over an orbit, for every size and width?
+"""Does infinite width predict the orbit same predictions of trained ensembles, for every size and width?
 
-CNNs of growing width train by full-batch gradient descent on all turned copies, the infinitely wide one on the same
+CNNs of growing width train by full-batch gradient descent on all rotated copies, the infinitely wide one on the same
 images for as many steps in closed form. Claimed: the difference of their orbit same predictions shrinks with width.
 """
 
@@ -18,23 +18,30 @@ from equitangents import actions, nn
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, excess_exponent, shared_level
 from equitangents_studies.baselines.networks import patch_cnn
+from equitangents_studies.common.ensembles import train_to_last
 from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import gradient_descent
 from equitangents_studies.common.orbits import same_predictions
-from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoint_scores, mean_estimate, powers_of_two
-from equitangents_studies.common.training import train_to_last
+from equitangents_studies.common.scores import (
+    COVERS,
+    SEVERAL,
+    TrainedScores,
+    disjoint_scores,
+    mean_estimate,
+    powers_of_two,
+)
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE as THEIRS
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 _PLACE = "experiments, stated in the limit of width"
 _ORDER = (-1.25, -0.75)  # around the exponent −1 of perturbation theory
 
 
 @dataclass(frozen=True)
-class Settings(Chosen):
+class AgreementSettings(Chosen):
     """`widths` are channels of each of `hidden_layers` layers; `members` networks of each width make ensembles of 1, 2,
     4, …; `rate` is a fraction of the largest stable learning rate of infinite width, and `draws` ensembles are drawn
     from GP(μ, Σ/M). Ensembles of the widest networks may differ from infinite width by `tolerance`, a share of |G|.
@@ -55,14 +62,14 @@ class Settings(Chosen):
 
 
 PRESETS = presets(
-    Settings(),
+    AgreementSettings(),
     desk="data=fashion_mnist foreign=mnist,cifar10,noise pixels=14 train_images=100 members=96 steps=10,100",
     paper="data=fashion_mnist foreign=mnist,cifar10,noise train_images=500 test_images=200 foreign_images=200 "
     "widths=16,32,64,128,256 hidden_layers=3 members=256 steps=10,100,1000",
 )
 
 
-class Results(Measured):
+class AgreementResults(Results):
     """`outputs` of networks, and the agreement that is `predicted`: mean, 95 % range."""
 
     images: Images
@@ -74,20 +81,20 @@ class Results(Measured):
 
     @property
     def widths(self) -> list[int]:
-        """Channels of the networks, the fewest first."""
+        """Channels of the networks, in increasing order."""
         return sorted({width for width, _ in self.outputs})
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Between which orbit same predictions lie."""
+        """Smallest and largest possible orbit same predictions."""
         return 1.0, float(self.action.group.order)
 
-    def trained(self, width: int, name: str, step: int, members: int) -> Trained:
-        """Ensembles of `members` networks of `width` after `step`, and what is expected of them."""
+    def trained(self, width: int, name: str, step: int, members: int) -> TrainedScores:
+        """Scores of ensembles of `members` networks of `width` after `step`, and the prediction."""
         t, m = self.steps.index(step), self.sizes.index(members)
         labels = lambda groups: same_predictions(self.action, groups.mean(axis=1).argmax(axis=-1))
         expected, low, high = map(float, self.predicted[name][t, m])
-        return Trained(disjoint_scores(self.outputs[width, name][t], members, labels), expected, low, high)
+        return TrainedScores(disjoint_scores(self.outputs[width, name][t], members, labels), expected, low, high)
 
     def exponent(self, name: str, step: int, level: float = 0.95) -> Estimate:
         """a of |trained − expected| ∝ width^a, for single networks."""
@@ -95,13 +102,13 @@ class Results(Measured):
         return excess_exponent(np.array(self.widths, float), [t.scores - t.expected for t in each], confidence=level)
 
 
-def network(settings: Settings, outputs: int, width: int) -> nn.Sequential:
+def network(settings: AgreementSettings, outputs: int, width: int) -> nn.Sequential:
     """Patches of 2×2, then 3×3 convolutions, all of one width."""
     return patch_cnn([width] * settings.hidden_layers, outputs, output_std=settings.output_std)
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Widths enough for an exponent, members enough for intervals, and images that are there."""
+def check_settings(settings: AgreementSettings, data_dir: Path | None) -> None:
+    """Require enough widths for an exponent, enough members for intervals, and available images."""
     at_least(settings, hidden_layers=1, members=5, draws=20, train_images=2)
     widths, steps = settings.widths, settings.steps
     check(len(set(widths)) == len(widths) >= 2, "widths", widths, "at least two different widths")
@@ -110,22 +117,28 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     load_images(settings, data_dir)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: AgreementSettings, folder: RunFolder) -> AgreementResults:
     """Infinite width in closed form; then the networks, a stage for each width."""
     images = load_images(settings, folder.data_dir)
     action = actions.as_action("group", settings.group, (1, *images.train_x.shape[1:]))
     steps, sizes = tuple(sorted(set(settings.steps))), tuple(powers_of_two(settings.members))
     levels = {"width": sorted(settings.widths), "inputs": tuple(images.sets), "step": steps, "size": sizes}
     infinite = partial(_infinite, settings, images, action, steps, sizes)
-    found = measured(folder, Part("infinite", "Infinite width, closed form", infinite), levels=levels)
+    found = measured(folder, Stages("infinite", "Infinite width, closed form", infinite), levels=levels)
     train = partial(_trained, settings, folder, images, action, float(found.stage("infinite")["rate"]))
     title = f"Training {settings.members} CNNs of {{width}} channels"
-    found |= measured(folder, Part("width-{width}", title, train), levels=levels)
-    return Results.read(found, images=images, action=action, steps=steps, sizes=sizes)
+    found |= measured(folder, Stages("width-{width}", title, train), levels=levels)
+    return AgreementResults.read(found, images=images, action=action, steps=steps, sizes=sizes)
 
 
 def _trained(
-    settings: Settings, folder: RunFolder, images: Images, action: actions.Action, rate: float, width: int, task: Task
+    settings: AgreementSettings,
+    folder: RunFolder,
+    images: Images,
+    action: actions.Action,
+    rate: float,
+    width: int,
+    task: Task,
 ) -> Arrays:
     return train_to_last(
         folder.checkpoints(f"width-{width}"),
@@ -145,7 +158,12 @@ def _trained(
 
 
 def _infinite(
-    settings: Settings, images: Images, action: actions.Action, steps: Sequence[int], sizes: Sequence[int], task: Task
+    settings: AgreementSettings,
+    images: Images,
+    action: actions.Action,
+    steps: Sequence[int],
+    sizes: Sequence[int],
+    task: Task,
 ) -> Arrays:
     net = network(settings, images.classes, 1)
     x = images.train_x.astype(np.float64)
@@ -168,8 +186,8 @@ def _infinite(
     return arrays
 
 
-def _towards(results: Results, name: str, step: int, members: int, level: float) -> Estimate:
-    """How much nearer the widest ensembles are to what is expected than the narrowest; the two are independent."""
+def _towards(results: AgreementResults, name: str, step: int, members: int, level: float) -> Estimate:
+    """Difference from the prediction at the smallest width minus that at the largest; the two are independent."""
     ends = [
         results.trained(width, name, step, members).difference(results.bounds, level)
         for width in (results.widths[0], results.widths[-1])
@@ -186,8 +204,10 @@ def _towards(results: Results, name: str, step: int, members: int, level: float)
     )
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """The difference shrinks with width, for one network with its exponent and for ensembles; what is left of it."""
+def claims(settings: AgreementSettings, results: AgreementResults) -> Sequence[Claim]:
+    """The difference shrinks with width for single networks (with its exponent) and for ensembles; its remaining
+    size.
+    """
     names, order = tuple(results.images.sets), results.action.group.order
     last, widths = results.steps[-1], results.widths
     several = [m for m in results.sizes if settings.members // m >= SEVERAL] or [1]
@@ -254,12 +274,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: AgreementSettings, results: AgreementResults, folder: RunFolder) -> list[Shown]:
     """Trained and expected agreement, and how their difference falls with width."""
     return [_over_members(results, folder)]
 
 
-def _over_members(results: Results, folder: RunFolder) -> Figure:
+def _over_members(results: AgreementResults, folder: RunFolder) -> Figure:
     order, last = results.action.group.order, results.steps[-1]
     with drawing.panels(
         folder,
@@ -305,4 +325,4 @@ def _over_members(results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

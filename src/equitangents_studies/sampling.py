@@ -1,12 +1,12 @@
 """How to spend a budget of augmented samples: complete, partial, random and importance-sampled group elements.
 
-The source leaves open what becomes of emergent invariance when the augmentation is not complete. Here the infinitely
-wide ensemble is trained on b of |G| elements of every input, chosen in six ways, and compared with the complete one;
-and ensembles of CNNs are trained on systematic and on random elements, for which it saw no notable difference, with
-equally many steps:
+The source leaves open how emergent invariance changes when the augmentation is incomplete. Here the infinitely wide
+ensemble is trained on b of |G| elements of every input, chosen in six ways, and compared with the complete one; and
+ensembles of CNNs are trained on systematic and on random elements, for which it saw no notable difference, with equally
+many steps:
 
 complete   every epoch shows all |G| elements of every image
-anew       every visit of an image shows an element drawn anew, for each member
+random     each member draws a random element at every visit of an image
 spaced     b equally spaced elements, the subgroup of order b, of every image
 drawn      b random elements of each image's own, drawn once, the same for all members
 """
@@ -30,9 +30,9 @@ from equitangents.inference import Flow, augment_inputs, decompose
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, log_ratio, power_law, shared_level, t_interval
 from equitangents_studies import data
-from equitangents_studies.common.image_ensembles import (
+from equitangents_studies.common.ensembles import (
     AnswersOnOrbits,
-    Recipe,
+    EnsembleRecipe,
     check_images,
     rotations,
     train_on_orbits,
@@ -42,11 +42,21 @@ from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import Claim, Records, claim, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Stage, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
+from equitangents_studies.framework.study import (
+    Arrays,
+    NamedStage,
+    RunFolder,
+    Shown,
+    Study,
+    Task,
+    at_least,
+    check,
+    presets,
+)
 
 STRATEGIES = {
     "subgroup": "a subgroup",
@@ -59,7 +69,7 @@ STRATEGIES = {
 RANDOM = ("shared", "own", "uniform", "important")
 
 
-class Sampled(NamedTuple):
+class OrbitSample(NamedTuple):
     """Rows of the complete data, g·N + i, without repetitions, and their weights, of mean 1 on average."""
 
     rows: Int[np.ndarray, " m"]
@@ -75,7 +85,7 @@ def importance(distances: Float[np.ndarray, "order n"]) -> Float[np.ndarray, "or
 
 def sample(
     strategy: str, budget: int, probabilities: Float[np.ndarray, "order n"], rng: np.random.Generator
-) -> Sampled:
+) -> OrbitSample:
     """`budget` elements of a cyclic group for every one of N inputs; `probabilities` are those of "important"."""
     order, n = probabilities.shape
     if strategy in ("subgroup", "nearby"):
@@ -92,16 +102,16 @@ def sample(
     weights = 1 / (order * probabilities) if strategy == "important" else np.ones((order, n))
     rows = (elements * n + np.arange(n)).ravel()
     distinct, copies = np.unique(rows, return_counts=True)
-    return Sampled(distinct, copies * weights.ravel()[distinct])
+    return OrbitSample(distinct, copies * weights.ravel()[distinct])
 
 
 @dataclass(frozen=True)
-class Settings:
+class SamplingSettings:
     """C_n, n = `order`, on rings of 8×8 digits, exact for every n; `budgets` are divisors of n; `draws` of every
     random choice; `times` in units of N/(η λ_max). Sizes are our choice.
 
     Trained ensembles are CNNs of `channels` on images of `data`, the first layer of which reads patches of `patch` ×
-    `patch` pixels. C_n, n = `image_order`, turns the images; `image_budget`, a divisor of n, is how many elements of
+    `patch` pixels. C_n, n = `image_order`, rotates the images; `image_budget`, a divisor of n, is how many elements of
     every image partial augmentation shows. Complete augmentation takes `epochs`, the other ways as many steps. Every
     one of the `repetitions` (0: no training) has its own initial weights, random elements and, where there are more
     than `image_train`, training images. `foreign` are sets unlike them: "photographs", "noise" or data sets.
@@ -144,13 +154,13 @@ class Settings:
         )  # fmt: skip
 
     @property
-    def recipe(self) -> Recipe:
+    def recipe(self) -> EnsembleRecipe:
         """How ensembles are trained: one at a time."""
-        return Recipe(self.patch, self.channels, self.members, 1, self.batch, self.learning_rate)
+        return EnsembleRecipe(self.patch, self.channels, self.members, 1, self.batch, self.learning_rate)
 
 
 PRESETS = presets(
-    Settings(),
+    SamplingSettings(),
     desk="draws=200 train_images=40 test_images=32 data=fashion_mnist image_train=2000 image_test=500 "
     "foreign=mnist,cifar10,noise foreign_images=200 epochs=8",
     paper="order=32 budgets=1,2,4,8,16 draws=300 train_images=100 test_images=64 data=fashion_mnist "
@@ -159,8 +169,8 @@ PRESETS = presets(
 )
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Budgets that a subgroup can meet, draws enough for an interval; the images are there."""
+def check_settings(settings: SamplingSettings, data_dir: Path | None) -> None:
+    """Require budgets that are orders of subgroups, enough draws for an interval, and available images."""
     at_least(settings, draws=3)
     ok = all(0 < b < settings.order and settings.order % b == 0 for b in settings.budgets)
     check(ok and len(settings.budgets) >= 2, "budgets", settings.budgets, "at least two divisors of order below it")
@@ -175,7 +185,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 SETS = ("test", "noise")
 
 
-class Results(Measured):
+class SamplingResults(Results):
     """`violation`, root mean square change over orbits relative to the prediction, and `distance` from the complete
     ensemble's mean, relative to it. `complete` is the violation of the complete one. `trained` are the trained
     ensembles, None where they were left out.
@@ -188,7 +198,9 @@ class Results(Measured):
     trained: TrainedEnsembles | None = None
 
 
-def compared(results: Results, a: str, b: str, budget: int, time: int, name: int, level: float = 0.95) -> Estimate:
+def compared(
+    results: SamplingResults, a: str, b: str, budget: int, time: int, name: int, level: float = 0.95
+) -> Estimate:
     """Violation of one way over that of another: geometric means over draws (one value where nothing is drawn)."""
     first, second = (results.violation[s][budget, :, time, name] for s in (a, b))
     if len(first) == 1:
@@ -200,7 +212,7 @@ def titles(order: int, budget: int) -> dict[str, str]:
     """What each way of choosing elements shows of every image."""
     return {
         "complete": f"all {order} elements",
-        "anew": "a random element at every visit",
+        "random": "a random element at every visit",
         "spaced": f"{budget} equally spaced elements",
         "drawn": f"{budget} random elements of each image’s own",
     }
@@ -239,20 +251,20 @@ def trained_means(
     return np.stack([projected @ (flow.response(spectrum.eigenvalues, t)[:, None] * pull) for t in times])
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: SamplingSettings, folder: RunFolder) -> SamplingResults:
     """The kernel on all pairs once, one small problem for every choice of elements, then trained ensembles."""
     title = lambda strategy, budget: f"{STRATEGIES[strategy].capitalize()}, {budget} of {settings.order}"
     found = measured(
         folder,
-        Part("complete", "Complete augmentation", lambda task: {"complete": _violations(_reference(settings))}),
-        Part("{strategy}-{budget}", title, partial(_choices, settings)),
+        Stages("complete", "Complete augmentation", lambda task: {"complete": _violations(_reference(settings))}),
+        Stages("{strategy}-{budget}", title, partial(_choices, settings)),
         levels={"strategy": STRATEGIES, "budget": settings.budgets, "time": settings.times, "inputs": SETS},
     )
     trained = trained_ensembles(settings, folder) if settings.repetitions else None
-    return Results.read(found, times=np.array(settings.times), trained=trained)
+    return SamplingResults.read(found, times=np.array(settings.times), trained=trained)
 
 
-def _inputs(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def _inputs(settings: SamplingSettings) -> tuple[dict[str, np.ndarray], np.ndarray]:
     source = data.digits().subset(settings.train_images, settings.test_images, seed=settings.seed)
     noise = data.gaussian_noise(settings.test_images, (8, 8, 1), seed=settings.seed)
     images = {"training": source.train_x, "test": source.test_x, "noise": noise}
@@ -260,7 +272,7 @@ def _inputs(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return {name: rings(x) for name, x in images.items()}, np.eye(source.classes)[source.train_y] - 1 / source.classes
 
 
-class _Problem(NamedTuple):
+class _SamplingProblem(NamedTuple):
     """The NTK on all pairs (g, i) and across to the orbits of every set, targets, times, P(g | x_i)."""
 
     gram: np.ndarray
@@ -271,7 +283,7 @@ class _Problem(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _problem(s: Settings) -> _Problem:
+def _problem(s: SamplingSettings) -> _SamplingProblem:
     (sets, y), action = _inputs(s), actions.ring_rotations(s.order)
     x = sets["training"]
     net = mlp(1, s.hidden_layers, W_std=s.W_std, b_std=s.b_std, flatten=True)
@@ -281,10 +293,10 @@ def _problem(s: Settings) -> _Problem:
     largest = scipy.linalg.eigvalsh(gram, subset_by_index=[len(gram) - 1] * 2)[0]
     moved = np.sqrt(((np.asarray(action.orbit(x)) - x) ** 2).sum(axis=(2, 3, 4)))
     cross, times = np.asarray(net.kernel(points, everything).ntk), np.array(s.times) * len(gram) / largest
-    return _Problem(gram, cross, np.tile(y, (s.order, 1)), times, importance(moved))
+    return _SamplingProblem(gram, cross, np.tile(y, (s.order, 1)), times, importance(moved))
 
 
-def _means(s: Settings, rows: np.ndarray, weights: np.ndarray, samples: int) -> list[np.ndarray]:
+def _means(s: SamplingSettings, rows: np.ndarray, weights: np.ndarray, samples: int) -> list[np.ndarray]:
     """μ_t on the orbits of every set after training on some rows: (T, |G|, N, K)."""
     p = _problem(s)
     gram, cross = p.gram[np.ix_(rows, rows)], p.cross[:, rows]
@@ -293,13 +305,13 @@ def _means(s: Settings, rows: np.ndarray, weights: np.ndarray, samples: int) -> 
 
 
 @lru_cache(maxsize=1)
-def _reference(s: Settings) -> list[np.ndarray]:
+def _reference(s: SamplingSettings) -> list[np.ndarray]:
     """The means after complete augmentation."""
     count = len(_problem(s).gram)
     return _means(s, np.arange(count), np.ones(count), count)
 
 
-def _choices(settings: Settings, strategy: str, budget: int, task: Task) -> Arrays:
+def _choices(settings: SamplingSettings, strategy: str, budget: int, task: Task) -> Arrays:
     """Violation and distance of every draw: (draws, T, sets)."""
     probabilities, whole = _problem(settings).probabilities, _reference(settings)
     draws, squares = settings.draws if strategy in RANDOM else 1, lambda y: (y**2).sum(axis=(1, 2, 3))
@@ -321,7 +333,7 @@ def _violations(sets: Sequence[np.ndarray]) -> Float[np.ndarray, "times sets"]:
     return np.stack([np.sqrt(mean_square(y[:, 1:] - y[:, :1]) / mean_square(y)) for y in sets], axis=-1)
 
 
-def trained_ensembles(settings: Settings, folder: RunFolder) -> TrainedEnsembles:
+def trained_ensembles(settings: SamplingSettings, folder: RunFolder) -> TrainedEnsembles:
     """One ensemble for every way and repetition, each a stage of its own."""
     images = load_images(settings.images, folder.data_dir)
     ways = titles(settings.image_order, settings.image_budget)
@@ -338,13 +350,13 @@ def trained_ensembles(settings: Settings, folder: RunFolder) -> TrainedEnsembles
     )
 
 
-def visits(settings: Settings, way: str, images: int) -> tuple[int, int]:
-    """(samples an epoch, epochs): together the same for every way."""
-    copies = {"complete": settings.image_order, "anew": 1}.get(way, settings.image_budget)
+def visits(settings: SamplingSettings, way: str, images: int) -> tuple[int, int]:
+    """(samples per epoch, epochs): their product is the same for every way."""
+    copies = {"complete": settings.image_order, "random": 1}.get(way, settings.image_budget)
     return copies * images, settings.epochs * settings.image_order // copies
 
 
-def _trained(settings: Settings, folder: RunFolder, way: str, repetition: int) -> Stage:
+def _trained(settings: SamplingSettings, folder: RunFolder, way: str, repetition: int) -> NamedStage:
     images = load_images(settings.images, folder.data_dir, draw=repetition)
     title = titles(settings.image_order, settings.image_budget)[way].capitalize()
     return train_on_orbits(
@@ -360,12 +372,12 @@ def _trained(settings: Settings, folder: RunFolder, way: str, repetition: int) -
     )
 
 
-def shown(settings: Settings, way: str, images: Images, repetition: int) -> dict[str, Any]:
-    """The augmentation of a `DeepEnsemble`, or the images as they were turned once."""
+def shown(settings: SamplingSettings, way: str, images: Images, repetition: int) -> dict[str, Any]:
+    """The augmentation of a `DeepEnsemble`, or the images, rotated once."""
     action, budget = rotations(settings.image_order), settings.image_budget
     if way == "complete":
         return {"augmentation": action}
-    if way == "anew":
+    if way == "random":
         return {"augmentation": action, "augmentation_mode": "random"}
     if way == "spaced":
         return {"augmentation": subset(action, np.arange(budget) * (settings.image_order // budget))}
@@ -381,21 +393,21 @@ def shown(settings: Settings, way: str, images: Images, repetition: int) -> dict
 OPEN = "open question of arXiv 2403.03103"
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """What the complete ensemble does, and which way of choosing does better than which, trained ensembles included."""
+def claims(settings: SamplingSettings, results: SamplingResults) -> Sequence[Claim]:
+    """Invariance of the complete ensemble, and comparisons between ways of choosing, trained ensembles included."""
     times, sets, late = range(len(results.times)), range(len(SETS)), len(results.times) - 1
     several = [j for j, b in enumerate(settings.budgets) if b > 1]
     largest, when = settings.budgets[-1], [name_of(t) for t in results.times]
     each = shared_level(len(SETS))
 
-    def words(s: int, t: int | None = None, j: int | None = None) -> str:
+    def label(s: int, t: int | None = None, j: int | None = None) -> str:
         parts = ["" if j is None else f"{settings.budgets[j]} of {settings.order}", "" if t is None else when[t]]
         return ", ".join([part for part in parts if part] + [SETS[s]])
 
     def family(a: str, b: str, budgets: Sequence[int]) -> Records:
         level = shared_level(len(budgets) * len(times) * len(sets))
         of = lambda j, t, s: compared(results, a, b, j, t, s, level)
-        return Records.over(of, words, j=budgets, t=times, s=sets)
+        return Records.over(of, label, j=budgets, t=times, s=sets)
 
     def growing(j: int, s: int) -> Estimate:
         values, level = results.violation["own"][j], shared_level(len(SETS) * len(settings.budgets))
@@ -411,7 +423,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     found = [
         to_rounding(
             "Complete augmentation leaves the mean invariant at all times, to rounding",
-            Records.over(lambda t, s: exactly(float(results.complete[t, s])), words, t=times, s=sets),
+            Records.over(lambda t, s: exactly(float(results.complete[t, s])), label, t=times, s=sets),
             measure="Root mean square change over orbits, relative to the prediction.",
             by=proved(EMERGENT_EQUIVARIANCE, "main theorem", "exactly invariant"),
         ),
@@ -441,7 +453,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         ),
         over_draws(
             "Early in training the distance from the complete ensemble falls as one over the square root of the budget",
-            Records.over(exponent, words, s=sets),
+            Records.over(exponent, label, s=sets),
             measure=f"Exponent of the root mean square distance of the means against the budget {when[0]}, elements "
             "drawn with replacement.",
             at_least=-0.6,
@@ -451,7 +463,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         over_draws(
             f"With random elements of each input’s own the violation is larger {when[late]} than {when[0]}, at every "
             "budget",
-            Records.over(growing, words, j=range(len(settings.budgets)), s=sets),
+            Records.over(growing, label, j=range(len(settings.budgets)), s=sets),
             measure=f"Violation {when[late]} over that {when[0]}; geometric means over draws.",
             at_least=1,
             by=ours(OPEN),
@@ -463,13 +475,13 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 _ACCURACY, _AGREEMENT = 0.01, 0.02  # of the images, and of the rotations
 _SOURCE, _PLACE = "arXiv 2403.03103; the bounds are our choice", "discussion of sampling: systematic or random"
 _STATED = "no notable difference"
-_SYSTEMATIC, _RANDOM = "complete", "anew"
+_SYSTEMATIC, _RANDOM = "complete", "random"
 
 
 def trained_claims(found: TrainedEnsembles) -> Sequence[Claim]:
     """Accuracy and agreement of all elements and of random ones, after equally many steps.
 
-    The source shows in each epoch all elements of every image, or as many random ones, and leaves none out for good.
+    In the source every epoch shows all elements of every image, or as many random ones; none is left out for good.
     """
     shown = f"{found.titles[_SYSTEMATIC]} or {found.titles[_RANDOM]}"
     over = covered(found.repetitions, "repetitions")
@@ -510,13 +522,13 @@ def trained_claims(found: TrainedEnsembles) -> Sequence[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
-    """Scores of trained ensembles, which may be left out."""
+def present(settings: SamplingSettings, results: SamplingResults, folder: RunFolder) -> list[Shown]:
+    """Scores of trained ensembles; nothing where they were left out."""
     found = results.trained
     return [] if found is None else [_figure(found, folder)]
 
 
-_FLOOR = "floor of resampling"
+_NOISE_FLOOR = "noise floor of resampling"
 _TRAINED_COLOURS = (palette.BLUE, palette.GREEN, palette.PURPLE, palette.ORANGE)
 
 
@@ -530,23 +542,23 @@ def _figure(found: TrainedEnsembles, folder: RunFolder) -> Figure:
         caption=(
             "Ensembles of CNNs, trained on systematic elements and on random ones for equally many steps,"
             " with 95 % intervals over repetitions. Left: accuracy over all orientations of the test "
-            "images. Right: agreement over orbits. Squares: the floor of resampling."
+            "images. Right: agreement over orbits. Squares: the noise floor of resampling."
         ),
         alt="Accuracy and agreement of ensembles trained on systematic and on random elements",
     ) as drawn:
         left, right = drawn
         accuracy = lambda way: table_mean(100 * found.accuracy(way), (0.0, 100.0))
         _row(left, [accuracy(way) for way in ways], 0.0, palette.BLUE.light, "ensembles")
-        floors = [100 * found.floor_accuracy(way).mean() for way in ways]
-        left.plot(range(len(ways)), floors, "s", color=palette.MUTED.light, ms=4, mfc="none", label=_FLOOR)
+        noise_floors = [100 * found.noise_floor_accuracy(way).mean() for way in ways]
+        left.plot(range(len(ways)), noise_floors, "s", color=palette.MUTED.light, ms=4, mfc="none", label=_NOISE_FLOOR)
         for i, name in enumerate(found.sets):
             colour = _TRAINED_COLOURS[i % len(_TRAINED_COLOURS)]
             shift = 0.14 * (i - (len(found.sets) - 1) / 2)
             scores = [_osp(found, way, name) for way in ways]
             _row(right, scores, shift, colour.light, found.images.titles[name])
-            floors = [found.floor(way, name).mean() for way in ways]
-            right.plot(np.arange(len(ways)) + shift, floors, "s", color=colour.light, ms=4, mfc="none")
-        right.plot([], [], "s", color=palette.MUTED.light, ms=4, mfc="none", label=_FLOOR)
+            noise_floors = [found.noise_floor(way, name).mean() for way in ways]
+            right.plot(np.arange(len(ways)) + shift, noise_floors, "s", color=colour.light, ms=4, mfc="none")
+        right.plot([], [], "s", color=palette.MUTED.light, ms=4, mfc="none", label=_NOISE_FLOOR)
         labels = [f"all {found.order}", "random,\nevery visit", f"{found.budget} equally\nspaced",
                   f"{found.budget} random,\neach its own"]  # fmt: skip
         for axes in drawn:
@@ -564,4 +576,4 @@ def _row(axes: Axes, values: list[Estimate], shift: float, colour: str, label: s
     drawing.estimates(axes, np.arange(len(values)) + shift, values, colour, fmt="o", label=label)
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

@@ -1,8 +1,9 @@
-"""How many samples a symmetry is worth, and whether the kernel's spectrum says so beforehand.
+"""How many samples a symmetry saves, and whether the kernel's spectrum predicts it.
 
-Images are turned at random, so that the group is a symmetry of the data. Kernels of the plain network, of the one that
-is invariant under the group, under a subgroup, and under a wrong group (the same turns of scrambled pixels) learn from
-the same nested training sets. Asked for in the reviews of the source: does theory predict the sample efficiency?
+Images are rotated at random, so that the group is a symmetry of the data. Kernels of the plain network, of the one that
+is invariant under the group, under a subgroup, and under a wrong group (the same rotations of scrambled pixels) learn
+from the same nested training sets. A question from the reviews of the source: does theory predict the sample
+efficiency?
 """
 
 from __future__ import annotations
@@ -30,24 +31,34 @@ from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import SQUARE_GROUPS as GROUPS
 from equitangents_studies.common.orbits import moved_each
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EQUIVARIANT_KERNELS as THEIRS
+from equitangents_studies.framework.catalogue import OMNISCIENT_RISK
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
-from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Stage, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
-from equitangents_studies.framework.works import OMNISCIENT_RISK
+from equitangents_studies.framework.study import (
+    Arrays,
+    NamedStage,
+    RunFolder,
+    Shown,
+    Study,
+    Task,
+    at_least,
+    check,
+    presets,
+)
 from equitangents_studies.systems.curves import CurveData, curve_data, kernel_curve
 from equitangents_studies.systems.grams import PoolKernel, Step, group_grams, irrep_blocks, symmetric_kernel
 from equitangents_studies.systems.predictions import cavity_risk
 from equitangents_studies.systems.sample_efficiency import jackknifed, log_factor, measured_factor
 
-OURS = f"asked in review of {THEIRS}"
+OURS = f"question in review of {THEIRS}"
 KINDS = ("right", "subgroup", "wrong")
 CLOSE = 1.25  # factor within which a predicted number of samples counts as right
-_PARTS = 10  # of the images, each left out in turn for the interval of what is predicted
+_PARTS = 10  # of the images, each left out once for the interval of the prediction
 _EXPLICIT = 6  # images whose copies are put into one matrix, to compare with
 
 
 @dataclass(frozen=True)
-class Settings:
+class SpectraSettings:
     """`images` of each of `sets` that is there ("digits" always is), averaged down to `pixels`; an MLP of
     `hidden_layers`. Errors at `sizes`, `repetitions` times; spectra of `spectrum_images`. `ridge`: relative.
     """
@@ -65,7 +76,7 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    SpectraSettings(),
     desk="sets=digits,fashion_mnist,mnist,cifar10 images=1500 pixels=14 repetitions=20 "
     "sizes=15,30,60,120,240,480,960 spectrum_images=400",
     paper="sets=digits,fashion_mnist,mnist,cifar10,histology_crc5 images=6000 pixels=28 repetitions=50 "
@@ -76,7 +87,7 @@ PRESETS = presets(
 @dataclass(frozen=True, eq=False)
 class Case:
     """One data set and group. `curves[kind]` (sizes, repetitions) are squared errors, `predicted[kind]` (sizes,), kinds
-    "plain" and KINDS; `measured` and `expected` the factors of samples by kind.
+    "plain" and KINDS; `measured` and `expected` sample-efficiency ratios by kind.
 
     `condition` numbers are those of the plain and the invariant kernel; `explicit` is the largest difference of the
     spectrum by irreps from that of all copies in one matrix.
@@ -91,21 +102,21 @@ class Case:
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class SpectraResults:
     """Cases by (set, group)."""
 
     cases: dict[tuple[str, str], Case]
 
 
-def chosen_sets(settings: Settings, data_dir: Path | None) -> tuple[str, ...]:
+def chosen_sets(settings: SpectraSettings, data_dir: Path | None) -> tuple[str, ...]:
     """The data sets of the settings that are there."""
     return tuple(name for name in settings.sets if data.available(name, data_dir))
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: SpectraSettings, data_dir: Path | None) -> None:
     """Known groups and sets, sizes that the images suffice for."""
     at_least(settings, images=40, pixels=2, repetitions=2, spectrum_images=8, hidden_layers=1)
-    check(settings.ridge > 0, "ridge", settings.ridge, "positive, since turned images may be alike")
+    check(settings.ridge > 0, "ridge", settings.ridge, "positive, since rotated images may be alike")
     check(len(settings.groups) > 0 and {*settings.groups} <= {*GROUPS}, "groups", settings.groups, f"of {(*GROUPS,)}")
     for name in settings.sets:
         check(name in data.names(), "sets", name, f"data sets, {', '.join(data.names())}")
@@ -117,39 +128,39 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(settings.spectrum_images <= settings.images, "spectrum_images", settings.spectrum_images, "at most images")
 
 
-def network(settings: Settings) -> nn.Sequential:
+def network(settings: SpectraSettings) -> nn.Sequential:
     """The MLP."""
     return mlp(8, settings.hidden_layers, flatten=True, output_std=1)
 
 
-def load(settings: Settings, name: str, group: str, data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """Grey or colour images in float64, each turned by a random element, and their labels."""
+def load(settings: SpectraSettings, name: str, group: str, data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
+    """Grey or colour images in float64, each rotated by a random element, and their labels."""
     x, y = data.load(name, data_dir).pooled
     rows = np.random.default_rng(settings.seed).permutation(len(x))[: settings.images]
     sized = standardise(data.resize(x[rows], (settings.pixels, settings.pixels))).astype(np.float64)
     return moved_at_random(GROUPS[group](), sized, settings.seed), y[rows]
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Exchange rates and a spectrum for every set and group; each is a stage."""
+def measure(settings: SpectraSettings, folder: RunFolder) -> SpectraResults:
+    """Sample-efficiency ratios and a spectrum for every set and group; each is a stage."""
     data_dir, parts = folder.data_dir, (("rates", "errors", _rates), ("spectrum", "spectrum", _spectrum))
     cases = [(name, group) for name in chosen_sets(settings, data_dir) for group in settings.groups]
     found = folder.stages(
         {
-            (part, *case): Stage(
-                "-".join((part, *case)), f"{', '.join(case)}: {said}", partial(compute, settings, *case, data_dir)
+            (part, *case): NamedStage(
+                "-".join((part, *case)), f"{', '.join(case)}: {title}", partial(compute, settings, *case, data_dir)
             )
             for case in cases
-            for part, said, compute in parts
+            for part, title, compute in parts
         }
     )
-    return Results({case: _case(found["rates", *case], found["spectrum", *case]) for case in cases})
+    return SpectraResults({case: _case(found["rates", *case], found["spectrum", *case]) for case in cases})
 
 
 def scrambled(action: Action, shape: tuple[int, ...], seed: int = 0) -> Action:
     """ρ′(g) = π⁻¹ ρ(g) π on signals (N, *positions, channels), with a random permutation π of the positions.
 
-    To an MLP this group looks as the right one does; the data know nothing of it.
+    For an MLP this group is equivalent to the right one; the data are not symmetric under it.
     """
     pi = np.random.default_rng(seed).permutation(int(np.prod(shape[:-1])))
     permuted = lambda x, order: np.asarray(x).reshape(len(x), len(pi), -1)[:, order].reshape(x.shape)
@@ -159,7 +170,7 @@ def scrambled(action: Action, shape: tuple[int, ...], seed: int = 0) -> Action:
 
 
 def moved_at_random(action: Action, x: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Every input moved by a random element of its own, so that the group is a symmetry of the data."""
+    """Move every input by its own random element, so that the group is a symmetry of the data."""
     return moved_each(action, np.random.default_rng(seed).integers(action.group.order, size=len(x)), x)
 
 
@@ -180,9 +191,9 @@ def kernels_of(net: nn.Sequential, action: Action, x: np.ndarray, seed: int, ste
     return {**kernels, "wrong": wrong}
 
 
-def _rates(s: Settings, name: str, group: str, data_dir: Path | None, task: Task) -> Arrays:
-    """Squared errors and predicted ones of every kernel, and the factors of samples with jackknife intervals: measured
-    ones over repetitions, whose training sets come from the same inputs, predicted ones over those inputs.
+def _rates(s: SpectraSettings, name: str, group: str, data_dir: Path | None, task: Task) -> Arrays:
+    """Measured and predicted squared errors of every kernel, and sample-efficiency ratios with jackknife intervals:
+    over repetitions (which draw from the same inputs) if measured, over those inputs if predicted.
     """
     x, y = load(s, name, group, data_dir)
     action, given, n = GROUPS[group](), curve_data(x, y), np.array(s.sizes)
@@ -209,8 +220,8 @@ def _rates(s: Settings, name: str, group: str, data_dir: Path | None, task: Task
     return arrays
 
 
-def _without_parts(matrices: PoolKernel, given: CurveData, sizes: np.ndarray, s: Settings) -> np.ndarray:
-    """What is predicted without each tenth of the pool in turn, (parts, sizes)."""
+def _without_parts(matrices: PoolKernel, given: CurveData, sizes: np.ndarray, s: SpectraSettings) -> np.ndarray:
+    """Predictions that leave out one tenth of the pool at a time, (parts, sizes)."""
     dealt = np.random.default_rng((s.seed, given.pool)).permutation(given.pool) % _PARTS
     found = []
     for part in range(_PARTS):
@@ -239,7 +250,7 @@ def spectrum(
     return np.sort(every)[::-1], values[0]
 
 
-def _spectrum(settings: Settings, name: str, group: str, data_dir: Path | None, task: Task) -> Arrays:
+def _spectrum(settings: SpectraSettings, name: str, group: str, data_dir: Path | None, task: Task) -> Arrays:
     x = load(settings, name, group, data_dir)[0][: settings.spectrum_images]
     net, action = network(settings), GROUPS[group]()
     found = spectrum(net, action, x, task.step)
@@ -268,17 +279,17 @@ def _case(rates: Arrays, found: Arrays) -> Case:
 
 
 def mean_factor(factors: Mapping[str, Estimate]) -> Estimate:
-    """Geometric mean; so are the ends of its interval, which is right however the factors depend on one another.
+    """Geometric mean of factors and of the ends of their intervals: valid for any dependence between the factors.
 
-    Factors that were not measured leave no number.
+    NaN if a factor was not measured.
     """
     logs = np.log([[e.value, e.low, e.high] for e in factors.values()]).mean(axis=0)
     value, low, high = map(float, np.exp(logs))
     return Estimate(value, low, high, next(iter(factors.values())).confidence)
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """What groups are worth, whether the spectrum says so, and how kernels are conditioned."""
+def claims(settings: SpectraSettings, results: SpectraResults) -> Sequence[Claim]:
+    """Samples saved by groups, their prediction from the spectrum, and condition numbers of the kernels."""
     cases = {", ".join(key): case for key, case in results.cases.items()}
     of = lambda kind: {label: case.measured[kind] for label, case in cases.items()}
     close = {
@@ -303,7 +314,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "A wrong group of the same size saves none",
             of("wrong"),
             aggregate=("the geometric mean over sets and groups", mean_factor(of("wrong"))),
-            measure=each + " The wrong group turns pixels that were scrambled.",
+            measure=each + " The wrong group rotates pixels that were scrambled.",
             covers="training sets from the same images",
             at_most=1,
             by=ours(OURS, place="review"),
@@ -313,7 +324,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             close,
             aggregate=("the geometric mean over sets and groups", mean_factor(close)),
             measure="Predicted over measured factor. The prediction is that of the squared error, from kernels and "
-            "targets of the images alone, without training.",
+            "targets of the images only, without training.",
             covers="training sets, and images (jackknife)",
             at_least=1 / CLOSE,
             at_most=CLOSE,
@@ -340,12 +351,12 @@ _COLOURS = {"plain": palette.INK, "right": palette.BLUE, "subgroup": palette.GRE
 _NAMES = {"plain": "plain", "right": "right group", "subgroup": "subgroup", "wrong": "wrong group"}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: SpectraSettings, results: SpectraResults, folder: RunFolder) -> list[Shown]:
     """Errors against training images."""
     return [_errors(settings, results, folder)]
 
 
-def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def _errors(settings: SpectraSettings, results: SpectraResults, folder: RunFolder) -> Figure:
     titles = [f"{name}, {group}" for name, group in results.cases]
     rows = len(dict.fromkeys(name for name, _ in results.cases))
     with drawing.panels(
@@ -372,4 +383,4 @@ def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS, OMNISCIENT_RISK), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS, OMNISCIENT_RISK), check_settings)

@@ -1,15 +1,13 @@
 """Along a path exp(−tA) into O(3)^d: is VEC of finite width nearer to GAP, or to infinitely wide VEC?
 
-VEC of finite width is symmetric under O(3)xI alone, as GAP is, infinitely wide VEC under O(3)^d. Images that are moved
-further into O(3)^d lose what the smaller group is good for. Measured is S-Dist, the squared distance between the mean
-predictions of two algorithms, of VEC trained and tested on moved images to GAP on images as they are, and to infinitely
-wide VEC, to which the moves are nothing.
+VEC of finite width is symmetric only under O(3)xI, as GAP is, infinitely wide VEC under O(3)^d. The further images move
+into O(3)^d, the less can the smaller group help. S-Dist is the squared distance between the mean predictions of two
+algorithms: of VEC trained and tested on moved images to GAP on upright images, and to infinitely wide VEC, which is
+invariant under the moves.
 
-Settings of the study of broken symmetry, what is measured, and statistics of it over members.
-
-All of them are functions of ⟨a, b⟩ = E_x E_θ a(x) · E_θ b(x), estimated without the bias of finite ensembles: products
-of a member with itself are left out. Intervals are those of the jackknife over members, Student's of its pseudo-values;
-networks with the same number are left out together wherever they take part, so that what they share cancels.
+All statistics are functions of ⟨a, b⟩ = E_x E_θ a(x) · E_θ b(x), estimated without the bias of finite ensembles by
+leaving out products of a member with itself. Intervals are Student's over jackknife pseudo-values of members; networks
+with the same number are left out together everywhere, so that common fluctuations cancel.
 """
 
 from __future__ import annotations
@@ -28,10 +26,10 @@ from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.common.system_runs import COUNTED, SystemSettings, asked_images
 from equitangents_studies.data import Dataset
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.framework.claims import Claim, claim, theirs
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import System, architecture, inference, path
 from equitangents_studies.systems.descent import KernelInference
 
@@ -39,10 +37,10 @@ OTHERS = {"GAP": "GAP of the same width", "VEC": "infinitely wide VEC"}
 
 
 @dataclass(frozen=True)
-class Settings(SystemSettings):
-    """VEC on images moved to each of the `times` of a path, GAP on images as they are, both of
-    `depth` hidden layers and `widths` channels, `members` networks of each by NN+ for at most `epochs`; infinitely
-    wide VEC by the NTK with `ridge`.
+class PathSettings(SystemSettings):
+    """VEC on images moved to each of the `times` of a path, GAP on upright images, both of `depth` hidden layers and
+    `widths` channels, `members` networks of each by NN+ for at most `epochs`; infinitely wide VEC by the NTK with
+    `ridge`.
     """
 
     train_images: int = 50
@@ -56,14 +54,14 @@ class Settings(SystemSettings):
 
 
 @dataclass(frozen=True, eq=False)
-class Product:
-    """⟨a, b⟩ of two ensembles, from all members and without each of them in turn."""
+class InnerProduct:
+    """⟨a, b⟩ of two ensembles, from all members and leaving out one member at a time."""
 
     whole: float
     without: np.ndarray
 
 
-class Results(Measured):
+class PathResults(Results):
     """`labels` are the classes of test images. Outputs of `vec`, of `gap` and of infinitely wide VEC, the `limit`;
     training accuracies of VEC, `learnt`.
     """
@@ -78,10 +76,10 @@ class Results(Measured):
         """Outputs of VEC minus those of one of OTHERS, member by member."""
         return self.vec[width, time] - (self.gap[width] if other == "GAP" else self.limit)
 
-    def distance(self, other: str, width: int, time: float) -> Product:
-        """S-Dist to one of OTHERS; below 0 where noise hides it, if there is one."""
-        apart = self.difference(other, width, time)
-        return product(apart, apart)
+    def distance(self, other: str, width: int, time: float) -> InnerProduct:
+        """S-Dist to one of OTHERS; noise may make it negative."""
+        difference = self.difference(other, width, time)
+        return product(difference, difference)
 
     def accuracy_change(self, width: int, first: float, last: float) -> Estimate:
         """Test accuracy of single networks at one time minus that at an earlier one, network by network, in points."""
@@ -97,7 +95,7 @@ class Results(Measured):
         return np.asarray(100 * (outputs.argmax(axis=-1) == self.labels).mean(axis=-1))
 
 
-def product(a: np.ndarray, b: np.ndarray) -> Product:
+def product(a: np.ndarray, b: np.ndarray) -> InnerProduct:
     """⟨a, b⟩ of outputs (members, inputs, classes), mean over inputs, sum over classes."""
     inputs, m = a.shape[1], len(a)
     a, b = (np.asarray(check_array("outputs", v, rank=3), np.float64).reshape(m, -1) for v in (a, b))
@@ -105,10 +103,10 @@ def product(a: np.ndarray, b: np.ndarray) -> Product:
     own, total = np.diag(with_all), with_all.sum()
     whole = (total - own.sum()) / (m * (m - 1) * inputs)
     rest = total - with_all.sum(axis=0) - with_all.sum(axis=1) + own
-    return Product(float(whole), (rest - own.sum() + own) / ((m - 1) * (m - 2) * inputs))
+    return InnerProduct(float(whole), (rest - own.sum() + own) / ((m - 1) * (m - 2) * inputs))
 
 
-def over_members(compute: Callable[..., float | np.ndarray], *products: Product) -> Estimate:
+def over_members(compute: Callable[..., float | np.ndarray], *products: InnerProduct) -> Estimate:
     """`compute` of products, with its interval over members."""
     whole = float(compute(*(p.whole for p in products)))
     without = np.asarray(compute(*(p.without for p in products)))
@@ -119,7 +117,7 @@ def over_members(compute: Callable[..., float | np.ndarray], *products: Product)
 
 
 PRESETS = presets(
-    Settings(),
+    PathSettings(),
     desk="train_images=300 test_images=400 times=0.0,0.5,1.0,2.0 widths=16,32,64 members=10 epochs=150 ridge=1e-4",
     paper="data=cifar10 train_images=45000 test_images=10000 pixels=32 times=0.0,0.05,0.1,0.2,0.5,1.0,2.0 "
     "widths=64,128,256,512 depth=8 members=10 epochs=900",
@@ -127,7 +125,7 @@ PRESETS = presets(
 _EIGENVALUE_INPUTS = 64
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: PathSettings, data_dir: Path | None) -> None:
     """A path that begins at the identity, members enough for an interval, channels that can be rotated."""
     at_least(settings, train_images=20, test_images=2, pixels=3, depth=1, members=5, epochs=1, ridge=0)
     times = settings.times
@@ -137,21 +135,21 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(images.train_x.shape[-1] > 1, "data", settings.data, "images of several channels: O(1) has no path")
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: PathSettings, folder: RunFolder) -> PathResults:
     """VEC of every width at every time and GAP of every width, one stage each."""
     images = asked_images(settings, folder.data_dir)
     trained = partial(_trained, settings, images)
     found = measured(
         folder,
-        Part("limit", "Infinitely wide VEC", partial(_limit, settings, images)),
-        Part("GAP-{width}", "GAP, width {width}", lambda width, task: trained("GAP", width, 0.0, task)),
-        Part("VEC-{width}-{time#}", "VEC, width {width}, t = {time:g}", partial(trained, "VEC")),
+        Stages("limit", "Infinitely wide VEC", partial(_limit, settings, images)),
+        Stages("GAP-{width}", "GAP, width {width}", lambda width, task: trained("GAP", width, 0.0, task)),
+        Stages("VEC-{width}-{time#}", "VEC, width {width}, t = {time:g}", partial(trained, "VEC")),
         levels={"width": settings.widths, "time": settings.times},
     )
-    return Results.read(found, labels=images.test_y)
+    return PathResults.read(found, labels=images.test_y)
 
 
-def _limit(settings: Settings, images: Dataset, task: Task) -> Arrays:
+def _limit(settings: PathSettings, images: Dataset, task: Task) -> Arrays:
     """Predictions of infinitely wide VEC (test images, classes); moved images have the same."""
     system = System("I", architecture("VEC", settings.depth), KernelInference(ridge=settings.ridge))
     outputs = system.fit(images.train_x, images.targets).predict(images.test_x)
@@ -159,7 +157,7 @@ def _limit(settings: Settings, images: Dataset, task: Task) -> Arrays:
     return {"outputs": outputs}
 
 
-def _trained(settings: Settings, images: Dataset, name: str, width: int, t: float, task: Task) -> Arrays:
+def _trained(settings: PathSettings, images: Dataset, name: str, width: int, t: float, task: Task) -> Arrays:
     """Networks of one kind and width trained and tested on images moved to one time."""
     tau = path("O(3)^d", images.train_x.shape[1:], seed=settings.seed)(t)
     learning = inference("NN+", members=settings.members, epochs=settings.epochs, eigenvalue_inputs=_EIGENVALUE_INPUTS)
@@ -175,7 +173,7 @@ FIGURE = "Figure S1"
 MEMBERS = "members"
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: PathSettings, results: PathResults) -> Sequence[Claim]:
     """Both changes along the path, the change with width, and that of accuracy."""
     return [
         _along(settings, results, "VEC"),
@@ -185,19 +183,21 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def counted_widths(settings: Settings, results: Results) -> tuple[int, ...]:
-    """Widths at which VEC learns its training images at all times, as the source counts runs; all if there is none."""
+def counted_widths(settings: PathSettings, results: PathResults) -> tuple[int, ...]:
+    """Widths at which VEC fits its training images at all times, the source's criterion; all widths if there is
+    none.
+    """
     learns = lambda w: min(results.learnt[w, t].mean() for t in settings.times) >= COUNTED
     return tuple(w for w in settings.widths if learns(w)) or settings.widths
 
 
-def change(results: Results, other: str, widths: Sequence[int], times: Sequence[float]) -> Estimate:
+def change(results: PathResults, other: str, widths: Sequence[int], times: Sequence[float]) -> Estimate:
     """S-Dist at the path's end minus that at its beginning, mean over widths."""
     ends = [results.distance(other, w, t) for t in (times[-1], times[0]) for w in widths]
     return over_members(lambda *found: _halves(found), *ends)
 
 
-def width_change(results: Results, widths: Sequence[int], times: Sequence[float]) -> Estimate:
+def width_change(results: PathResults, widths: Sequence[int], times: Sequence[float]) -> Estimate:
     """S-Dist to infinitely wide VEC at the smallest width minus that at the largest, mean over times."""
     ends = [results.distance("VEC", w, t) for w in (widths[0], widths[-1]) for t in times]
     return over_members(lambda *found: _halves(found), *ends)
@@ -215,7 +215,7 @@ _ALONG = {
 }
 
 
-def _along(settings: Settings, results: Results, other: str) -> Claim:
+def _along(settings: PathSettings, results: PathResults, other: str) -> Claim:
     counted, times = counted_widths(settings, results), settings.times
     e = change(results, other, counted, times)
     at_least, at_most = (-math.inf, 0.0) if other == "VEC" else (0.0, math.inf)
@@ -231,7 +231,7 @@ def _along(settings: Settings, results: Results, other: str) -> Claim:
     )  # fmt: skip
 
 
-def _width(settings: Settings, results: Results) -> Claim:
+def _width(settings: PathSettings, results: PathResults) -> Claim:
     s, e = settings, width_change(results, settings.widths, settings.times)
     return claim(
         "The distance of VEC of finite width to its limit falls with width",
@@ -243,7 +243,7 @@ def _width(settings: Settings, results: Results) -> Claim:
     )  # fmt: skip
 
 
-def _accuracy(settings: Settings, results: Results) -> Claim:
+def _accuracy(settings: PathSettings, results: PathResults) -> Claim:
     s = settings
     numbers = {f"{w} channels": results.accuracy_change(w, s.times[0], s.times[-1]) for w in s.widths}
     return claim(
@@ -255,12 +255,12 @@ def _accuracy(settings: Settings, results: Results) -> Claim:
     )  # fmt: skip
 
 
-def distance(results: Results, other: str, width: int, time: float) -> Estimate:
+def distance(results: PathResults, other: str, width: int, time: float) -> Estimate:
     """S-Dist to one of OTHERS with its interval over members."""
     return over_members(lambda d: d, results.distance(other, width, time))
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: PathSettings, results: PathResults, folder: RunFolder) -> list[Shown]:
     """S-Dist and accuracy against the place on the path."""
     with drawing.panels(
         folder,
@@ -287,4 +287,4 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> list[Sho
     return [drawn.figure]
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -22,10 +22,10 @@ from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies.common.system_runs import SystemSettings, asked_images, predicted
 from equitangents_studies.data import Dataset
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.framework.claims import P_VALUE, Claim, claim, exact, identity, proved, to_rounding
-from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import ARCHITECTURES, System, algorithmic_symmetry, architecture, transformation
 from equitangents_studies.systems.descent import GradientInference
 from equitangents_studies.systems.embeddings import embed
@@ -41,7 +41,7 @@ LEVEL = 0.01
 
 
 @dataclass(frozen=True)
-class Settings(SystemSettings):
+class GroupsSettings(SystemSettings):
     """Kernels of `depth` hidden layers: `train_images` images for FCN, LCN and
     VEC, `pooled_images` for GAP and LAP, `test_images` to predict, averaged down to `pixels` × `pixels`; `ridge`
     relative to the mean diagonal. Networks of `finite_depth` layers of `width` channels (FCN 8 times as many), trained
@@ -60,7 +60,7 @@ class Settings(SystemSettings):
 
 
 PRESETS = presets(
-    Settings(),
+    GroupsSettings(),
     desk="train_images=2000 pooled_images=400 test_images=500 pixels=16 finite_depth=2 width=4 members=48 epochs=40 "
     "cases=200",
     paper="data=cifar10 train_images=10000 pooled_images=10000 test_images=10000 pixels=32 finite_depth=8 width=32 "
@@ -68,7 +68,7 @@ PRESETS = presets(
 )
 
 
-class Results(Measured):
+class GroupsResults(Results):
     """`kernels` and `predictions` are largest differences relative to the largest value,
     `right` says whether each test image is classified rightly; at finite width the `numbers`
     of the tests. `rate` of alarms of the two-sample test among `cases`, with its interval.
@@ -88,7 +88,7 @@ class Results(Measured):
         return Estimate(*self.rate.tolist())
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: GroupsSettings, data_dir: Path | None) -> None:
     """Images that blocks of 8 fit on, samples large enough for a p-value below the level."""
     at_least(settings, train_images=20, pooled_images=20, test_images=5, pixels=8, depth=1, finite_depth=1, width=1)
     at_least(settings, members=6, epochs=1, cases=1, ridge=0)
@@ -97,22 +97,22 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     asked_images(settings, data_dir)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: GroupsSettings, folder: RunFolder) -> GroupsResults:
     """Kernels of every architecture on data moved by every group, then networks, then the alarms of the test."""
     images = asked_images(settings, folder.data_dir)
     found = measured(
         folder,
-        Part("alarms", "False alarms of the two-sample test", partial(_alarms, settings)),
-        Part("embedded", "Theorem 3.1", partial(_embedded, settings)),
-        Part("infinite-{architecture}", "{architecture}, infinite width", partial(_infinite, settings, images)),
-        Part("finite-{architecture}", "{architecture}, finite width", partial(_finite, settings)),
+        Stages("alarms", "False alarms of the two-sample test", partial(_alarms, settings)),
+        Stages("embedded", "Theorem 3.1", partial(_embedded, settings)),
+        Stages("infinite-{architecture}", "{architecture}, infinite width", partial(_infinite, settings, images)),
+        Stages("finite-{architecture}", "{architecture}, finite width", partial(_finite, settings)),
         levels={"architecture": ARCHITECTURES, "group": GROUPS, "pair": CHAIN},
     )
-    return Results.read(found)
+    return GroupsResults.read(found)
 
 
-def _infinite(settings: Settings, images: Dataset, name: str, task: Task) -> Arrays:
-    """Kernels and predictions on moved data, beside those on the data as they are."""
+def _infinite(settings: GroupsSettings, images: Dataset, name: str, task: Task) -> Arrays:
+    """Kernels and predictions on moved data, and on the original data."""
     count = settings.pooled_images if name in POOLED else settings.train_images
     x = images.train_x[:count]
     net, shape = architecture(name, settings.depth), images.train_x.shape[1:]
@@ -132,7 +132,7 @@ def _infinite(settings: Settings, images: Dataset, name: str, task: Task) -> Arr
     return {key: np.array(values) for key, values in found.items()}
 
 
-def _finite(settings: Settings, name: str, task: Task) -> Arrays:
+def _finite(settings: GroupsSettings, name: str, task: Task) -> Arrays:
     """Coupled networks where there are any, and else two samples of networks."""
     width = settings.width * (8 if name == "FCN" else 1)
     learning = GradientInference(members=2, epochs=settings.epochs, dtype="float64")
@@ -148,7 +148,7 @@ def _finite(settings: Settings, name: str, task: Task) -> Arrays:
     return {"numbers": np.array(numbers)}
 
 
-def _embedded(settings: Settings, task: Task) -> Arrays:
+def _embedded(settings: GroupsSettings, task: Task) -> Arrays:
     """Largest relative differences between networks and the larger ones that hold them, by pairs of CHAIN."""
     shape = (_EMBEDDED_PIXELS, _EMBEDDED_PIXELS, 3)
     x = np.random.default_rng(settings.seed).normal(size=(20, *shape))
@@ -163,7 +163,7 @@ def _embedded(settings: Settings, task: Task) -> Arrays:
     return {"differences": np.array(differences)}
 
 
-def _alarms(settings: Settings, task: Task) -> Arrays:
+def _alarms(settings: GroupsSettings, task: Task) -> Arrays:
     """The rate of rejections of a symmetric algorithm, FCN under O(3d), at level 0.05, with its interval."""
     system = System("I", architecture("FCN", 1, 8), GradientInference(epochs=5, eigenvalue_inputs=8), 0)
     rate = false_alarm_rate(system, "O(3d)", cases=settings.cases, members=6, level=0.05, seed=settings.seed)
@@ -171,7 +171,7 @@ def _alarms(settings: Settings, task: Task) -> Arrays:
 
 
 def entries(expected: bool, *, finite: bool) -> list[tuple[str, str]]:
-    """The pairs (architecture, group) of which Theorem 4.1 says that they are symmetric, or that they are not."""
+    """Pairs (architecture, group) that are symmetric by Theorem 4.1 (`expected`), or not."""
     shape = (8, 8, 3)
     return [(a, g) for a in ARCHITECTURES for g in GROUPS if expected_symmetry(a, g, shape, finite=finite) == expected]
 
@@ -182,7 +182,7 @@ def accuracy(right: np.ndarray, level: float = 0.95) -> Estimate:
 
 
 def p_value(number: float) -> Estimate:
-    """A p-value as a claim reads it: above the level it decides nothing."""
+    """A p-value as an estimate for a claim: above the level it decides nothing."""
     return exactly(number) if number <= LEVEL else Estimate(number, math.nan, math.nan)
 
 
@@ -192,12 +192,12 @@ def _named(
     return {f"{a} under {g}": estimate(values[a, g]) for a, g in pairs}
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """Theorem 4.1 both ways, at infinite and finite width, the test's alarms, and who classifies better."""
+def claims(settings: GroupsSettings, results: GroupsResults) -> Sequence[Claim]:
+    """Theorem 4.1 in both directions at infinite and finite width, the test's false alarms, and accuracies."""
     equal, other = (entries(expected, finite=False) for expected in (True, False))
     moves = [pair for pair in equal if pair[1] != "I"]
     coupled = [pair for pair in entries(True, finite=True) if pair[1] != "I"]
-    apart = [pair for pair in entries(False, finite=True) if pair[1] == "O(3)^d"]
+    different = [pair for pair in entries(False, finite=True) if pair[1] == "O(3)^d"]
     return [
         exact(
             "GAP ⊆ VEC ⊆ LCN ⊆ VEC of dn channels ⊆ FCN: each holds every function of the one before",
@@ -227,9 +227,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         ),
         claim(
             "At finite width VEC, GAP and LAP have another law on data moved by O(3)^d",
-            _named(apart, results.numbers, p_value),
+            _named(different, results.numbers, p_value),
             measure=f"p-value of the energy distance between {settings.members} networks trained on moved data and as "
-            "many on data as they are.",
+            "many on the original data.",
             covers=P_VALUE, at_most=LEVEL, by=proved(THEIRS, "Theorem 4.1", "another law"),
         ),
         claim(
@@ -244,12 +244,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
-    """What the moves cost in accuracy."""
+def present(settings: GroupsSettings, results: GroupsResults, folder: RunFolder) -> list[Shown]:
+    """Accuracy lost to the moves."""
     return [_accuracies(results, folder)]
 
 
-def _accuracies(results: Results, folder: RunFolder) -> Figure:
+def _accuracies(results: GroupsResults, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "accuracy",
@@ -270,4 +270,4 @@ def _accuracies(results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -1,6 +1,6 @@
 """An invariant function on the plane, learned by an ensemble of MLPs with full augmentation.
 
-f(r, φ) = cos(nφ) r²/(r² + 0.35) is invariant under turns by 360°/n. Claimed: no member of an augmented ensemble is
+f(r, φ) = cos(nφ) r²/(r² + 0.35) is invariant under rotations by 360°/n. Claimed: no member of an augmented ensemble is
 invariant, the ensemble's mean is, at every training time, on the training disc and beyond it.
 
 A violation is f(gx) − f(x) for g ≠ e; sizes are root mean squares, in units of the true function's standard deviation.
@@ -24,19 +24,29 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.report import palette
 from equitangents.statistics import Estimate, bias_fraction, exactly, shared_level, t_interval
 from equitangents_studies.common import networks
+from equitangents_studies.common.ensembles import train_to_last
 from equitangents_studies.common.infinite import largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch
-from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE as THEIRS
 from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, proved, theirs, to_rounding
-from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Stage, Study, Task, at_least, check, presets
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
+from equitangents_studies.framework.study import (
+    Arrays,
+    NamedStage,
+    RunFolder,
+    Shown,
+    Study,
+    Task,
+    at_least,
+    check,
+    presets,
+)
 
 REGIONS = ("on the training disc", "beyond the training disc")
 
 
 @dataclass(frozen=True)
-class Settings:
+class ToySettings:
     """`steps` are the times of the claims; `rotations` is n; points are drawn in a disc of radius 1 and a ring to
     `plane`, the half width of the square that is shown; `rate` is a fraction of the largest stable learning rate.
     """
@@ -57,14 +67,14 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    ToySettings(),
     desk="members=500 width=128 orbit_points=96",
     paper="members=1000 width=512 orbit_points=128 pixels=81",
 )
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Sizes that statistics need; the study reads no data."""
+def check_settings(settings: ToySettings, data_dir: Path | None) -> None:
+    """Require the sizes that the statistics need; the study reads no data."""
     at_least(settings, rotations=2, members=3)
     check(settings.plane > 1, "plane", settings.plane, "larger than 1, the radius of the training disc")
 
@@ -73,7 +83,7 @@ _GROUPS = 10  # disjoint parts of the ensemble, over which the interval of its m
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class ToyPredictions:
     """Predictions of the augmented ensemble at every time: orbits by region (T, M, |G|, N), those of infinite width
     (T, |G|, N), and what the page shows on the square.
     """
@@ -84,12 +94,12 @@ class Trained:
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class ToyResults:
     """The augmented ensemble at every time of `times`, and orbits of the infinite mean without augmentation."""
 
     times: np.ndarray
     train_x: np.ndarray
-    augmented: Trained
+    augmented: ToyPredictions
     plain_orbits: tuple[np.ndarray, np.ndarray]
     truth: np.ndarray
     scale: float
@@ -99,18 +109,18 @@ class Results:
         return int(np.flatnonzero(self.times == step)[0])
 
 
-def violations(trained: Trained, region: int) -> np.ndarray:
+def violations(trained: ToyPredictions, region: int) -> np.ndarray:
     """f(gx) − f(x) for g ≠ e, element 0: (T, M, |G| − 1, N)."""
     y = trained.orbits[region].astype(np.float64)
     return y[:, :, 1:] - y[:, :, :1]
 
 
-def member_sizes(results: Results, region: int, step: int) -> np.ndarray:
+def member_sizes(results: ToyResults, region: int, step: int) -> np.ndarray:
     """Violation of every member, (M,)."""
     return np.sqrt((violations(results.augmented, region)[results.at(step)] ** 2).mean(axis=(1, 2))) / results.scale
 
 
-def parts(results: Results, region: int, step: int) -> np.ndarray:
+def parts(results: ToyResults, region: int, step: int) -> np.ndarray:
     """Violation of the mean of each of ten disjoint parts of the ensemble, over the root mean square of members'."""
     d = violations(results.augmented, region)[results.at(step)]
     size = len(d) // _GROUPS
@@ -120,13 +130,13 @@ def parts(results: Results, region: int, step: int) -> np.ndarray:
     return np.sqrt((means**2).mean(axis=(1, 2)) / (d**2).mean())
 
 
-def surviving(results: Results, region: int, step: int, level: float) -> Estimate:
-    """Share of the members' mean square violation that averaging ever more of them would leave, in percent."""
+def surviving(results: ToyResults, region: int, step: int, level: float) -> Estimate:
+    """Share of the members' mean square violation that remains for infinitely many members, in percent."""
     d = violations(results.augmented, region)[results.at(step)]
     return bias_fraction(d.reshape(len(d), -1), confidence=level).times(100)
 
 
-def largest_change(results: Results, means: tuple[np.ndarray, np.ndarray], region: int, step: int) -> Estimate:
+def largest_change(results: ToyResults, means: tuple[np.ndarray, np.ndarray], region: int, step: int) -> Estimate:
     """The largest violation of a closed-form mean, of which orbits by region are given."""
     orbits = means[region][results.at(step)]
     return exactly(np.abs(orbits - orbits[:1]).max() / results.scale)
@@ -148,12 +158,12 @@ def plane_rotations(n: int) -> actions.Action:
     return actions.linear(groups.cyclic(n), np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], -2))
 
 
-def network(settings: Settings) -> nn.Sequential:
+def network(settings: ToySettings) -> nn.Sequential:
     """The MLP."""
     return networks.mlp(settings.width, settings.hidden_layers, W_std=settings.W_std, b_std=settings.b_std)
 
 
-def _points(settings: Settings) -> dict[str, np.ndarray]:
+def _points(settings: ToySettings) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(settings.seed)
 
     def ring(n: int, inner: float, outer: float) -> np.ndarray:
@@ -167,7 +177,7 @@ def _points(settings: Settings) -> dict[str, np.ndarray]:
     return {"train": train, "inside": inside, "outside": outside, "square": square}
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: ToySettings, folder: RunFolder) -> ToyResults:
     """Train the ensemble, solve the infinite one, with augmentation and without, all at the same steps of descent."""
     points, times, action = (
         _points(settings),
@@ -193,25 +203,25 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         keep=partial(_kept, action),
         seed=settings.seed,
     )
-    closed_form = lambda suffix, words, augmentation: Stage(
+    closed_form = lambda suffix, label, augmentation: NamedStage(
         f"infinite{suffix}",
-        f"Infinite width, closed form{words}",
+        f"Infinite width, closed form{label}",
         partial(_infinite, settings, points, train, rate, augmentation),
     )
     found = folder.stages(
         {
             "closed": closed_form("", "", action),
-            "finite": Stage("ensemble", f"Training {settings.members} members together", training),
+            "finite": NamedStage("ensemble", f"Training {settings.members} members together", training),
             "plain": closed_form("-plain", " without augmentation", None),
         }
     )
     closed, finite = found["closed"], found["finite"]
     maps = {key: finite[f"square_{key}"] for key in ("members", "mean")} | {"infinite": closed["square"]}
     orbits = lambda arrays: (arrays["inside"], arrays["outside"])
-    return Results(
+    return ToyResults(
         times=times,
         train_x=points["train"],
-        augmented=Trained(
+        augmented=ToyPredictions(
             orbits(finite), orbits(closed), {key: _as_map(settings, values) for key, values in maps.items()}
         ),
         plain_orbits=orbits(found["plain"]),
@@ -221,7 +231,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
 
 
 def _infinite(
-    settings: Settings,
+    settings: ToySettings,
     points: dict[str, np.ndarray],
     train: tuple[np.ndarray, np.ndarray],
     rate: float,
@@ -244,7 +254,7 @@ def _kept(action: actions.Action, recorded: Arrays) -> Arrays:
     return arrays | {"square_members": outputs[:, :SHOWN_MEMBERS], "square_mean": outputs.mean(axis=1)}
 
 
-def _as_map(settings: Settings, values: np.ndarray) -> np.ndarray:
+def _as_map(settings: ToySettings, values: np.ndarray) -> np.ndarray:
     """Values on the square as an image."""
     return values.reshape(*values.shape[:-1], settings.pixels, settings.pixels)
 
@@ -252,14 +262,14 @@ def _as_map(settings: Settings, values: np.ndarray) -> np.ndarray:
 _THEOREM = "theorem of emergent equivariance"
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: ToySettings, results: ToyResults) -> Sequence[Claim]:
     """The four claims of the source and a control."""
     both = tuple(range(len(REGIONS)))
     level = shared_level(len(both) * len(settings.steps))
-    words = lambda region, step: f"{after(step)}, {REGIONS[region]}"
-    each = lambda number: Records.over(number, words, region=both, step=settings.steps)
+    label = lambda region, step: f"{after(step)}, {REGIONS[region]}"
+    each = lambda number: Records.over(number, label, region=both, step=settings.steps)
 
-    def averaged(values: Callable[[Results, int, int], np.ndarray]) -> np.ndarray:
+    def averaged(values: Callable[[ToyResults, int, int], np.ndarray]) -> np.ndarray:
         return np.mean([values(results, region, step) for region in both for step in settings.steps], axis=0)
 
     single = t_interval(averaged(member_sizes))
@@ -269,7 +279,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "Single members are not invariant",
             each(lambda region, step: t_interval(member_sizes(results, region, step))),
             aggregate=("the mean over steps and regions", single),
-            measure="Root mean square change of a member when its input is turned, relative to the standard deviation "
+            measure="Root mean square change of a member when its input is rotated, relative to the standard deviation "
             "of the true function; mean over members.",
             covers="members",
             at_least=0.01,
@@ -288,7 +298,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         to_rounding(
             "At infinite width the mean is exactly invariant",
             each(lambda region, step: largest_change(results, results.augmented.infinite_orbits, region, step)),
-            measure="Largest change of the closed-form mean when its input is turned, relative to the standard "
+            measure="Largest change of the closed-form mean when its input is rotated, relative to the standard "
             "deviation of the true function.",
             by=proved(THEIRS, _THEOREM, "0"),
         ),
@@ -296,7 +306,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "Without augmentation the mean at infinite width is not invariant",
             Records.over(
                 lambda region, step: largest_change(results, results.plain_orbits, region, step),
-                words,
+                label,
                 region=both,
                 step=(max(settings.steps),),
             ),
@@ -306,7 +316,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             by=ours("our control"),
         ),
         claim(
-            f"The mean of {together} members changes at most half as much under a turn as they do",
+            f"The mean of {together} members changes at most half as much under a rotation as they do",
             each(lambda region, step: t_interval(parts(results, region, step))),
             aggregate=("the mean over steps and regions", t_interval(averaged(parts))),
             measure=f"Root mean square change of the mean of {together} members over that of single members; mean "
@@ -322,7 +332,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 _COLOURS = LinearSegmentedColormap.from_list("two-sided", ["#004478", "#56a0d0", "#f7f7f7", "#f09646", "#aa3c00"])
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: ToySettings, results: ToyResults, folder: RunFolder) -> list[Shown]:
     """Maps of predictions."""
     maps, p = results.augmented.maps, settings.plane
     rows = {f"Member {m + 1}": maps["members"][:, m] for m in range(min(2, maps["members"].shape[1]))}
@@ -344,7 +354,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> list[Sho
         size=(8.2, 8.2 / across * len(rows) * 1.04),
         caption="Two members, the mean of all members and the infinitely wide ensemble at the steps of the claims. The "
         "true function carries the augmented training points (dots) on their disc (dashed). Nothing is averaged over "
-        "turns.",
+        "rotations.",
         alt="Maps of members, mean and infinite width at five times",
     ) as drawn:
         for axes in drawn:
@@ -373,4 +383,4 @@ def _bare(axes: Axes) -> None:
         spine.set_visible(False)
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

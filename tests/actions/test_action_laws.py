@@ -192,7 +192,7 @@ class TestValues:
         assert copy.deepcopy(rot) is rot
         assert copy.copy(rot) is rot
         assert pickle.loads(pickle.dumps(rot)) == rot
-        assert repr(rot) == "<action turns by 90° of images of C4>"
+        assert repr(rot) == "<action rotations by 90° of images of C4>"
 
 
 class TestVerify:

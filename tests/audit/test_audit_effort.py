@@ -14,7 +14,7 @@ import equitangents as et
 from audit.verdict_cases import QUIET
 from equitangents.audit.adapters.callables import CallableModel
 from equitangents.audit.measure.layers import folded, misfit
-from equitangents.audit.settings import Keywords, Settings, settings_of
+from equitangents.audit.settings import AuditSettings, Keywords, settings_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4, 4, 1))
@@ -136,8 +136,8 @@ def test_few_large_inputs_are_evaluated_in_double_precision() -> None:
 
 
 def test_type_checkers_know_every_setting():
-    assert [field.name for field in fields(Settings)] == list(Keywords.__annotations__)
-    assert all(f"        {field.name}: " in et.audit.audit.__doc__ for field in fields(Settings))
+    assert [field.name for field in fields(AuditSettings)] == list(Keywords.__annotations__)
+    assert all(f"        {field.name}: " in et.audit.audit.__doc__ for field in fields(AuditSettings))
 
 
 def test_a_quick_audit_looks_at_what_is_asked_for():

@@ -314,7 +314,7 @@ def test_states_turn_in_phase() -> None:
     assert verdict(lambda z: z.real**2, "SO2", z, inputs="states") == "broken"
     with pytest.raises(InvalidArgumentError, match=r"x has shape \(9, 4\); expected .*'states'"):
         verdict(np.abs, "SO2", z)
-    with pytest.raises(InvalidTypeError, match="a phase turns complex numbers"):
+    with pytest.raises(InvalidTypeError, match="a phase multiplies complex numbers"):
         verdict(np.abs, "SO2", z.real, inputs="states")
 
 

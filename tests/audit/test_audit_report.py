@@ -15,7 +15,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import equitangents as et
 from equitangents.audit.report.forms import markdown_table
-from equitangents.audit.report.numbers import Estimate, number
+from equitangents.audit.report.numbers import MeanEstimate, number
 from equitangents.audit.report.sections import DECIDES, REASONS, Headline
 from equitangents.errors import InvalidArgumentError
 from equitangents.report.render import Table
@@ -139,7 +139,7 @@ def test_first_lines_have_at_most_120_characters(reports: dict) -> None:
     contract = replace(report.contract, group="translations of a torus of 1,024 × 1,024 pixels" * 4)
     means = (0.0, 1.23e-15, 0.123, 12.3, 1.23e5, np.inf, np.nan)
     for verdict, reason, mean in ((v, r, m) for v, rs in VERDICTS.items() for r in rs for m in means):
-        headline = Headline("spread", replace(report.error, estimate=Estimate(mean, mean, mean)), 1.23e-16, mean)
+        headline = Headline("spread", replace(report.error, estimate=MeanEstimate(mean, mean, mean)), 1.23e-16, mean)
         settings = {"verdict": verdict, "reason": reason, "headline": headline}
         line = replace(report, contract=contract, **settings).first_line
         assert len(line) <= 120

@@ -25,7 +25,7 @@ from equitangents.audit import parts
 from equitangents.audit.measure.judge import compared, decide, kept
 from equitangents.audit.report.checks import agrees, below
 from equitangents.audit.report.forms import escaped
-from equitangents.audit.report.numbers import Estimate, Spread, standing
+from equitangents.audit.report.numbers import MeanEstimate, Spread, standing
 from equitangents.audit.report.rows import table
 from equitangents.audit.report.sections import DECIDES, REASONS
 from equitangents.cli.audit import ABOVE, finish
@@ -242,7 +242,7 @@ def judged(interval, floor, share, tolerance):
     report, m = audited()
     judgement = m.judgement
     low, mean, high = interval
-    error = Spread(Estimate(mean, low, high), low, mean, high, high)
+    error = Spread(MeanEstimate(mean, low, high), low, mean, high, high)
     changes = {"error": error, "bound": high, "floor": floor, "rounding": share * floor, "tolerance": tolerance}
     headline = replace(judgement.headline, **changes)
     at_floor, above = (np.full((1, 3), found) for found in compared(error, floor, tolerance))
@@ -292,11 +292,11 @@ def test_line_and_exit_status_agree(interval, floor, share, limit):
 
 
 def test_nothing_stands_anywhere_where_a_number_is_missing():
-    nan, one = math.nan, Estimate(0.1, 0.1, 0.1)
-    assert standing(Estimate(nan, nan, nan), 0.0, 1.0) == "open"
-    assert (standing(Estimate(nan, 0.0, 0.0), 0.0, 1.0), standing(one, nan, 1.0)) == ("open", "open")
+    nan, one = math.nan, MeanEstimate(0.1, 0.1, 0.1)
+    assert standing(MeanEstimate(nan, nan, nan), 0.0, 1.0) == "open"
+    assert (standing(MeanEstimate(nan, 0.0, 0.0), 0.0, 1.0), standing(one, nan, 1.0)) == ("open", "open")
     assert (standing(one, nan), standing(one, 0.0, nan)) == ("open", "open")
-    assert standing(Estimate(math.inf, math.inf, math.inf), 0.0, 1.0) == "above"
+    assert standing(MeanEstimate(math.inf, math.inf, math.inf), 0.0, 1.0) == "above"
 
 
 def exceeds(error, limit, tests=1, confidence=0.95):
@@ -304,7 +304,7 @@ def exceeds(error, limit, tests=1, confidence=0.95):
 
 
 def error(mean, low, median=1.0):
-    return Spread(Estimate(mean, low, 2 * mean - low), 0.0, median, 2.0, 3.0)
+    return Spread(MeanEstimate(mean, low, 2 * mean - low), 0.0, median, 2.0, 3.0)
 
 
 @pytest.mark.parametrize("tests", [1, 2, 60])

@@ -20,7 +20,7 @@ from equitangents.audit.potentials.conservation import slopes
 from equitangents.audit.potentials.report import below
 from equitangents.audit.potentials.results import Trial, outcome, single
 from equitangents.audit.potentials.structures import chiral
-from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.report.numbers import MeanEstimate
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import so3
 from examples import examples
@@ -163,7 +163,7 @@ def test_one_structure_alone_fails_where_its_error_is_far_beyond_floor_and_toler
     for worst, said in ((30.0, "fails"), (0.9, "undecided")):
         trial = Trial(
             "translation", "energy", "meV/atom", [0], 6, [("", worst)], [5e-4], 0.1,
-            np.zeros((6, 1)), lambda errors: Estimate(10.0, 0.0, 20.0),
+            np.zeros((6, 1)), lambda errors: MeanEstimate(10.0, 0.0, 20.0),
         )  # fmt: skip
         assert trial.decided().outcome == said
 
@@ -260,7 +260,7 @@ def test_the_error_of_slopes_is_in_their_estimate(x: float, rate: float) -> None
 @given(st.tuples(*[st.floats(0, 1)] * 3).map(sorted), st.floats(0, 1), st.floats(0.01, 1), st.booleans())
 def test_outcomes_and_limits_go_by_the_one_decision(interval, floor, limit, has_interval) -> None:
     low, mean, high = interval if has_interval else [interval[1]] * 3
-    error = Estimate(mean, low, high) if has_interval else Estimate(mean, np.nan, np.nan)
+    error = MeanEstimate(mean, low, high) if has_interval else MeanEstimate(mean, np.nan, np.nan)
     passes, fails = high <= limit and 2 * floor <= limit, low > limit and low > 2 * floor
     found = outcome(error, high, floor, limit)
     assert (found in ("holds", "within tolerance"), found == "fails") == (passes, fails)

@@ -9,7 +9,7 @@ from equitangents import baselines
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.baselines.baseline import Entry
 
-PROBLEM = baselines.Problem("C4", (4, 4, 1), 3)
+PROBLEM = baselines.BaselineProblem("C4", (4, 4, 1), 3)
 X = np.random.default_rng(0).normal(size=(9, 4, 4, 1)).astype(np.float32)
 Y = np.arange(9) % 3
 
@@ -42,7 +42,7 @@ class TestNames:
             made = baselines.find(name).make(PROBLEM)
             assert callable(made.fit)
             assert callable(made.predict)
-        assert "C8" in baselines.find("invariant-kernel").unavailable(baselines.Problem("C8", (4, 4, 1), 3))
+        assert "C8" in baselines.find("invariant-kernel").unavailable(baselines.BaselineProblem("C8", (4, 4, 1), 3))
 
     def test_ones_own_is_fitted_and_measured(self):
         outcome = run(baselines.find(f"{__name__}:NearestMean"))

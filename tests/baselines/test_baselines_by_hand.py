@@ -1,4 +1,4 @@
-"""Baselines against their formulas written out: orbit averages, turned filters, canonical images, kernel machines."""
+"""Baselines against their formulas written out: orbit averages, rotated filters, canonical images, kernel machines."""
 
 from types import SimpleNamespace
 
@@ -21,14 +21,19 @@ from equitangents_studies.baselines.networks import (
     count_multiplications,
     count_parameters,
 )
-from equitangents_studies.baselines.turned_filters import TurnedFilters, ring_functions, turned_filters, turned_rings
+from equitangents_studies.baselines.rotated_filters import (
+    RotatedFilters,
+    ring_functions,
+    rotated_filters,
+    rotated_rings,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(4, 4, 4, 2)).astype(np.float32)
 
 
 def test_an_orbit_is_averaged_voted_on_for_labels_and_costs_as_many_predictions():
-    of = lambda model, classes: baselines.Averaged(model, baselines.Problem("C4", X.shape[1:], classes))
+    of = lambda model, classes: baselines.AveragedBaseline(model, baselines.BaselineProblem("C4", X.shape[1:], classes))
     averaged = of(SimpleNamespace(predict=lambda x: x[:, 0, 0], multiplications=7, parameters=5), 2)
     corners = np.array([X[:, i, j] for i in (0, -1) for j in (0, -1)])
     np.testing.assert_allclose(averaged.predict(X), corners.mean(axis=0), rtol=1e-6)
@@ -45,7 +50,9 @@ def test_an_orbit_is_averaged_voted_on_for_labels_and_costs_as_many_predictions(
     (lambda x: np.full((4, 2), np.nan), "NaN or infinite numbers"),
 ])  # fmt: skip
 def test_what_is_no_prediction_is_not_averaged(answer, said):
-    averaged = baselines.Averaged(SimpleNamespace(predict=answer), baselines.Problem("C4", X.shape[1:], 2))
+    averaged = baselines.AveragedBaseline(
+        SimpleNamespace(predict=answer), baselines.BaselineProblem("C4", X.shape[1:], 2)
+    )
     with pytest.raises(InvalidArgumentError, match=f"the baseline that is averaged predicts .*{said}"):
         averaged.predict(X)
 
@@ -54,7 +61,7 @@ class TestTurnedFilters:
     @pytest.mark.slow
     def test_are_the_sums_of_their_formula(self):
         """Lift, means over blocks, one convolution over C4, readout: loops over pixels and elements."""
-        net, width = TurnedFilters("C4", 2, 3), 2
+        net, width = RotatedFilters("C4", 2, 3), 2
         params, found = jax.jit(lambda key: (p := net.init(key, (4, 4, 2)), net.apply(p, X)))(jax.random.key(0))
         lift, convolution, last = ({name: np.asarray(a, float) for name, a in layer.items()} for layer in params)
         turn = lambda w, g: np.rot90(w.reshape(*[int(len(w) ** 0.5)] * 2, *w.shape[1:]), g)
@@ -79,7 +86,7 @@ class TestTurnedFilters:
     @pytest.mark.parametrize("side", [4, 5])
     def test_answer_as_independent_pixels_do(self, side):
         """A constant image gives side² times its square; squares of filters sum to side² at most."""
-        found = turned_rings(side, 8)
+        found = rotated_rings(side, 8)
         np.testing.assert_allclose((found.sum(axis=1) ** 2).sum(axis=1)[::2], side**2, rtol=1e-10)
         assert (found[0] ** 2).sum() <= side**2 * (1 + 1e-12)
 
@@ -93,8 +100,8 @@ class TestCanonicalisation:
     def test_the_classifier_sees_the_orientation_of_the_highest_score(self):
         params = self.parameters()
         scorer, classifier = (np.asarray(p[1]["w"]) / 32**0.5 for p in params)
-        turned = np.stack([np.rot90(X, -g, axes=(1, 2)) for g in range(4)]).reshape(4, len(X), 32)
-        chosen = turned[(turned @ scorer)[..., 0].argmax(axis=0), np.arange(len(X))]
+        rotated = np.stack([np.rot90(X, -g, axes=(1, 2)) for g in range(4)]).reshape(4, len(X), 32)
+        chosen = rotated[(rotated @ scorer)[..., 0].argmax(axis=0), np.arange(len(X))]
         found = jax.jit(self.NET.apply)(params, X)
         np.testing.assert_allclose(found, chosen @ classifier, rtol=1e-4, atol=1e-5)
 
@@ -110,7 +117,7 @@ class TestCanonicalisation:
 class TestKernelMachine:
     NET = nn.Sequential(nn.Flatten(), nn.Dense(1), nn.Relu(), nn.Dense(1))
     IMAGES, LABELS = RNG.normal(size=(12, 4, 4, 1)), np.array([0, 3, 1, 0, 3, 1, 1, 3, 2, 2, 2, 2])
-    PROBLEM = baselines.Problem("C4", (4, 4, 1), 4, kernel_images=8)
+    PROBLEM = baselines.BaselineProblem("C4", (4, 4, 1), 4, kernel_images=8)
 
     def fitted(self, count=12):
         machine = KernelMachine(self.NET, self.PROBLEM, augmented=False)
@@ -131,7 +138,7 @@ class TestKernelMachine:
 
 
 def test_probabilities_of_members_sum_to_one_and_are_0_for_classes_without_an_image():
-    problem = baselines.Problem("C4", X.shape[1:], 4)
+    problem = baselines.BaselineProblem("C4", X.shape[1:], 4)
     networks = TrainedNetworks(nn.Sequential(nn.Flatten(), nn.Dense(4)), problem, members=3)
     logits = RNG.normal(size=(3, 5, 3)) * 4
     networks.ensemble = SimpleNamespace(classes_=np.array([0, 1, 3]), predict_members=lambda x: logits)
@@ -158,7 +165,7 @@ IMAGES = np.random.default_rng(0).normal(size=(5, 8, 8, 2)).astype(np.float32)
 
 
 def outputs_on_orbit(net, group, x=IMAGES):
-    orbit = baselines.Problem(group, x.shape[1:], 3).action.orbit(x)
+    orbit = baselines.BaselineProblem(group, x.shape[1:], 3).action.orbit(x)
     random = jax.jit(lambda key, x: net.apply(net.init(key, x.shape[1:]), x))
     y = random(jax.random.key(1), orbit.reshape(-1, *x.shape[1:]))
     return np.asarray(y).reshape(*orbit.shape[:2], 3)
@@ -168,17 +175,17 @@ class TestGroupConvolutionalNetwork:
     @pytest.mark.slow
     @pytest.mark.parametrize("group", ["C4", pytest.param("D4", marks=pytest.mark.slow)])
     def test_it_is_invariant_where_pixels_move_to_pixels(self, group):
-        y = outputs_on_orbit(TurnedFilters(group, 3, 3), group)
+        y = outputs_on_orbit(RotatedFilters(group, 3, 3), group)
         assert np.std(y[0]) > 0.01
         np.testing.assert_allclose(y, np.broadcast_to(y[:1], y.shape), atol=1e-5)
 
-    def test_steerable_filters_keep_quarter_turns_exact(self):
-        y = outputs_on_orbit(TurnedFilters("C8", 2, 3), "C8")
+    def test_steerable_filters_keep_rotations_by_90_degrees_exact(self):
+        y = outputs_on_orbit(RotatedFilters("C8", 2, 3), "C8")
         np.testing.assert_allclose(y[::2], np.broadcast_to(y[:1], y[::2].shape), atol=1e-5)
 
     @pytest.mark.parametrize("side", [4, 5])
-    def test_filters_turn_as_functions_of_the_plane(self, side):
-        found = turned_rings(side, 8)
+    def test_filters_rotate_as_functions_of_the_plane(self, side):
+        found = rotated_rings(side, 8)
         for g in range(8):
             for b, (R, m, phase) in enumerate(ring_functions(side)):
                 image = found[g, :, b].reshape(side, side)
@@ -195,16 +202,16 @@ class TestGroupConvolutionalNetwork:
                 assert along == pytest.approx(1, abs=1e-12)
 
     @pytest.mark.slow
-    def test_a_turn_by_45_degrees_costs_a_smooth_image_little(self):
+    def test_a_rotation_by_45_degrees_costs_a_smooth_image_little(self):
         row, column = np.mgrid[:14, :14] - 6.5
         blob = np.exp(-((row - 2) ** 2 + (column + 1) ** 2) / 6) - np.exp(-((row + 2) ** 2 + column**2) / 5)
-        y = outputs_on_orbit(TurnedFilters("C8", 5, 3), "C8", np.stack([blob, blob.T])[..., None].astype(np.float32))
+        y = outputs_on_orbit(RotatedFilters("C8", 5, 3), "C8", np.stack([blob, blob.T])[..., None].astype(np.float32))
         assert np.linalg.norm(y - y[:1]) <= 0.1 * np.linalg.norm(y)
 
     def test_it_has_about_as_many_parameters_as_the_plain_network(self):
-        problem = baselines.Problem("C4", (14, 14, 1), 10)
+        problem = baselines.BaselineProblem("C4", (14, 14, 1), 10)
         wanted = count_parameters(cnn(problem), problem.shape)
-        found = count_parameters(turned_filters(problem, wanted), problem.shape)
+        found = count_parameters(rotated_filters(problem, wanted), problem.shape)
         assert abs(found - wanted) <= 0.15 * wanted
 
 

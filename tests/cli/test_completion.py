@@ -68,7 +68,7 @@ def test_what_is_offered_is_there():
 
 
 def test_the_names_that_are_looked_at_first_are_those_that_there_are():
-    from equitangents_studies.commands.systems import ARCHITECTURES
+    from equitangents_studies.commands import ARCHITECTURES
 
     assert ARCHITECTURES == systems.ARCHITECTURES
     assert set(options._NETS) == {"mlp", "cnn", *ARCHITECTURES}

@@ -96,7 +96,7 @@ def test_a_table_of_labels_is_the_same_as_folders(tiles):
     lines = (tiles / "labels.csv").read_text().replace(",", ";").splitlines()
     (tiles / "short.csv").write_text("\ufeff" + "\r\n".join(["FILE;label;by", *(f"{line};me" for line in lines[1:9])]))
     fewer = et.data.load_labelled_images("flat", "short.csv")
-    assert (len(fewer), fewer.told[0]) == (8, "4 images without a label are left out")
+    assert (len(fewer), fewer.notes[0]) == (8, "4 images without a label are left out")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_sizes_are_brought_together_and_said(run, tiles):
     wide = RNG.integers(0, 256, (4, 8), dtype=np.uint8)
     save("tiles/dark/wide.png", wide)
     found = et.data.load_labelled_images("tiles")
-    assert "1 of 13 images are cut to the largest centred square and averaged down to 4×4" in found.told[0]
+    assert "1 of 13 images are cut to the largest centred square and averaged down to 4×4" in found.notes[0]
     np.testing.assert_allclose(found.x[-1, ..., 0] * 255, wide[:, 2:6], atol=1e-4)
     halved = et.data.load_labelled_images("tiles", size=2)
     np.testing.assert_allclose(halved.x[-1, ..., 0] * 255, wide[:, 2:6].reshape(2, 2, 2, 2).mean((1, 3)), atol=1e-4)

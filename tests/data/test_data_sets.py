@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 import equitangents_studies.data as data
 from equitangents.errors import EquitangentsError, InvalidArgumentError, ShapeError
-from equitangents_studies.data import catalogue
-from equitangents_studies.data.catalogue import RemoteFile, Source
-from equitangents_studies.data.folder import DownloadError
+from equitangents_studies.data import folder as data_folder
+from equitangents_studies.data.folder import DataSource, DownloadError, RemoteFile
 from equitangents_studies.data.images import area_weights
 
 
@@ -140,7 +139,7 @@ def idx_source(tmp_path, monkeypatch):
     parts = _arrays("abcd", (5, 3), 4)
     (tmp_path / "home").mkdir()
     home = _serve(tmp_path / "home", {name: _idx(array) for name, array in parts.items()})
-    monkeypatch.setitem(catalogue.SOURCES, "mnist", Source("mnist", "c", tuple("01234"), "idx", home))
+    monkeypatch.setitem(data_folder.SOURCES, "mnist", DataSource("mnist", "c", tuple("01234"), "idx", home))
     return parts
 
 
@@ -184,7 +183,7 @@ def test_cifar_binary_format(tmp_path, monkeypatch):
             entry.size = block.size
             archive.addfile(entry, io.BytesIO(block.tobytes()))
     home = _serve(tmp_path, {"cifar.tar.gz": stream.getvalue()})
-    monkeypatch.setitem(catalogue.SOURCES, "cifar10", Source("cifar10", "c", tuple("abcdefghij"), "cifar", home))
+    monkeypatch.setitem(data_folder.SOURCES, "cifar10", DataSource("cifar10", "c", tuple("abcdefghij"), "cifar", home))
     loaded = data.load("cifar10", data.download("cifar10", tmp_path / "sets").parent)
     assert loaded.train_x.shape == (4, 32, 32, 3)
     first = records["batch/data_batch_1.bin"][0]
@@ -207,8 +206,8 @@ class TestResize:
 
     def test_commutes_with_quarter_turns(self):
         x = np.random.default_rng(0).random((3, 13, 13, 1))
-        turned = np.rot90(x, axes=(1, 2))
-        np.testing.assert_allclose(data.resize(turned, (5, 5)), np.rot90(data.resize(x, (5, 5)), axes=(1, 2)))
+        rotated = np.rot90(x, axes=(1, 2))
+        np.testing.assert_allclose(data.resize(rotated, (5, 5)), np.rot90(data.resize(x, (5, 5)), axes=(1, 2)))
 
 
 def test_colours_become_grey_by_luminance_and_grey_is_repeated():

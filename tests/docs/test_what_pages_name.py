@@ -15,7 +15,7 @@ from equitangents.cli.main import app
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies import registry
 from equitangents_studies.framework.catalogue import PLACES, load
-from equitangents_studies.framework.settings import changed
+from equitangents_studies.framework.study import changed
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md")] + sorted(

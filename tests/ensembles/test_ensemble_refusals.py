@@ -184,7 +184,7 @@ SHARES = np.abs(Y) / np.abs(Y).sum(axis=1, keepdims=True)
         ({"net": "mlp"}, TypeError, "net is 'mlp'; expected a network"),
         ({"batch_size": 4, "optimizer": "gd"}, ValueError, "batch_size is 4; expected None with optimizer 'gd'"),
         ({"momentum": 1.0}, ValueError, "momentum is 1.0; expected a number from 0 to below 1"),
-        ({"loss": "hinge"}, ValueError, "loss is 'hinge'; expected None or 'mse' or 'cross_entropy'"),
+        ({"loss": "hinge"}, ValueError, "loss is 'hinge'; expected None, 'mse' or 'cross_entropy'"),
         ({"loss": "cross_entropy"}, ValueError, r"y\[0\] is .*; expected rows ≥ 0 that sum to 1"),
         ({"checkpoint_every": 0}, ValueError, "checkpoint_every is 0"),
         ({"input_shape": (2, 2)}, ValueError, r"with input_shape=\(2, 2\)"),

@@ -118,7 +118,7 @@ def test_what_is_too_large_is_refused_before_anything_is_computed(monkeypatch):
     model = augmented(memory_limit=1000).fit(x, y)
     model.predict(x_test)
     monkeypatch.setattr(LiteralNetwork, "kernel", lambda *a: pytest.fail("computed"))
-    with pytest.raises(MemoryLimitError, match=r"augmented problem of 3·8 .* or ask for the mean alone"):
+    with pytest.raises(MemoryLimitError, match=r"augmented problem of 3·8 .* or ask for the mean only"):
         model.predict(x_test, return_std=True)
     monkeypatch.undo()
     with pytest.raises(MemoryLimitError, match=r"joint covariance of 60 inputs.*ask for fewer inputs at once"):

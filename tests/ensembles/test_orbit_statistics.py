@@ -7,7 +7,7 @@ import pytest
 from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, groups, metrics, nn
 from equitangents.ensembles.orbits import OrbitMeasures, OrbitStatistic, orbit_batch, quantile_interval
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, ShapeError
-from equitangents.metrics.on_orbits import carried_back, predicted_classes, relative_spread, spread
+from equitangents.metrics.on_orbits import carried_back, predicted_classes, relative_std, std_norm
 
 ROT = actions.image_rotations(4)
 CYCLE = actions.linear(groups.cyclic(3), np.stack([np.roll(np.eye(3), g, 0) for g in range(3)]))
@@ -52,8 +52,8 @@ def test_measures_are_those_of_equitangents_metrics(action, output_action, outpu
         if output_action is not None:
             back = [back[g] @ output_action.matrices[group.inverse(g)].T for g in range(order)]
         carried = lookup(orbit_batch(action, x), np.stack(back, axis=1).reshape(-1, outputs))
-        spread = metrics.relative_orbit_std(carried, action, x)
-        np.testing.assert_allclose(measures.of("rsd", f)[draw], spread.values, rtol=1e-12)
+        std_norm = metrics.relative_orbit_std(carried, action, x)
+        np.testing.assert_allclose(measures.of("rsd", f)[draw], std_norm.values, rtol=1e-12)
         scores = carried if outputs > 1 else lambda x, c=carried: np.concatenate([-c(x), c(x)], axis=1)
         same = metrics.orbit_same_predictions(scores, action, x)
         np.testing.assert_array_equal(measures.of("osp", f)[draw], same.values)
@@ -61,7 +61,7 @@ def test_measures_are_those_of_equitangents_metrics(action, output_action, outpu
 
 def test_ratios_of_nothing():
     z = np.array([[[0.0], [0.0]], [[1.0], [-1.0]], [[0.1], [0.1]]])
-    np.testing.assert_array_equal(relative_spread(z), [0.0, np.inf, 0.0])
+    np.testing.assert_array_equal(relative_std(z), [0.0, np.inf, 0.0])
     assert carried_back(None, z) is z
 
 
@@ -206,9 +206,9 @@ def test_constants_have_no_spread_and_a_spread_is_the_norm_of_the_standard_devia
     z = rng.normal(size=(5, 3, 4, 2))
     still = np.broadcast_to(z[:, :, :1], z.shape)
     for constant in (still, 0 * still, 1e150 * still):
-        assert np.array_equal(spread(constant), np.zeros((5, 3)))
-        assert np.array_equal(relative_spread(constant), np.zeros((5, 3)))
+        assert np.array_equal(std_norm(constant), np.zeros((5, 3)))
+        assert np.array_equal(relative_std(constant), np.zeros((5, 3)))
     expected = np.linalg.norm(z.std(axis=2), axis=-1)
-    np.testing.assert_allclose(spread(z), expected)
-    np.testing.assert_allclose(relative_spread(z), expected / np.linalg.norm(z.mean(axis=2), axis=-1))
-    assert np.all(relative_spread(np.stack([z, -z], axis=2).reshape(5, 3, 8, 2)[:, :, [0, 4]]) == np.inf)
+    np.testing.assert_allclose(std_norm(z), expected)
+    np.testing.assert_allclose(relative_std(z), expected / np.linalg.norm(z.mean(axis=2), axis=-1))
+    assert np.all(relative_std(np.stack([z, -z], axis=2).reshape(5, 3, 8, 2)[:, :, [0, 4]]) == np.inf)

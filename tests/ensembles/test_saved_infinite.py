@@ -17,7 +17,7 @@ import equitangents as et
 from ensembles.fields.patch_kernels import PatchKernels
 from equitangents import nn, solvers
 from equitangents.ensembles.infinite import saving
-from equitangents.ensembles.saved_objects import Described, build
+from equitangents.ensembles.saved_objects import EncodedValue, build
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError, StoreError
 from equitangents.kernels import Kernels, random_features
 
@@ -265,7 +265,7 @@ def test_values_of_every_kind_come_back():
         "class": et.inference.Flow,
         "object": NET,
     }
-    described = Described(value)
+    described = EncodedValue(value)
     again = build(json.loads(json.dumps(described.tree)), described.arrays.__getitem__)
     assert again["numbers"] == value["numbers"]
     assert again["numbers"][5].dtype == np.float32
@@ -274,4 +274,4 @@ def test_values_of_every_kind_come_back():
     assert (again["class"], again["object"]) == (et.inference.Flow, NET)
     for foreign in (shutil, lambda: 0, np.array([{}])):
         with pytest.raises(InvalidTypeError, match="cannot be saved"):
-            Described([foreign])
+            EncodedValue([foreign])

@@ -17,7 +17,7 @@ import equitangents as et
 from equitangents import nn
 from equitangents.actions import tensor_product
 from equitangents.actions.subset import ActionSubset
-from equitangents.ensembles.saved_objects import FITS, Described, _load, build, kinds, name_of
+from equitangents.ensembles.saved_objects import FITS, EncodedValue, _load, build, kinds, name_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.nn.layer import Layer
 
@@ -46,7 +46,7 @@ ACTIONS = [
 
 
 def again(value):
-    described = Described(value)
+    described = EncodedValue(value)
     return build(json.loads(json.dumps(described.tree)), described.arrays.__getitem__)
 
 
@@ -69,7 +69,7 @@ def test_networks_come_back(net):
 def test_a_layer_with_a_function_of_ones_own_is_no_part_of_a_saved_model():
     for layer in (NETWORKS[7], nn.Elementwise(jnp.tanh)):
         with pytest.raises(InvalidTypeError, match="cannot be saved"):
-            Described(layer)
+            EncodedValue(layer)
 
 
 def test_every_layer_is_on_the_list():

@@ -22,7 +22,7 @@ def weights(W_std, b_std):
 def lines(draw):
     """(network, inputs, its kernels by literal sums) on lines of five positions, some of them missing, with graphs.
 
-    Or all there and without graphs: most networks then run along fibres.
+    Or all there and without graphs: most networks then run by pair offset.
     """
     rng, share = np.random.default_rng(draw(st.integers(0, 2**32 - 1))), draw(st.sampled_from([0.5, 0.8, 1.0, 1.0]))
     x, mask = rng.standard_normal((4, POSITIONS, 3)), rng.random((4, POSITIONS)) < share

@@ -26,7 +26,7 @@ from kernels.test_compiled_rotations import networks as rotation_networks
 from laws.networks import network
 from laws.random_networks import grid_networks, group_networks
 
-LARGEST = 20_000  # positions times fibres
+LARGEST = 20_000  # positions times offsets
 LARGER = [(20,), (9, 8), (5, 4, 5)]
 
 
@@ -43,7 +43,7 @@ def run(net, shape, rng, most=20):
         steps = engine_of("cpu").plan(net.lower(shape)[1])
     except et.errors.EquitangentsError:
         return False
-    if descriptor.obstacle(steps) or sum(len(s.fibres.array) for s in steps.stages) * steps.positions > LARGEST:
+    if descriptor.obstacle(steps) or sum(len(s.offsets.array) for s in steps.stages) * steps.positions > LARGEST:
         return False
     for dtype in (np.float32, np.float64):
         x, y = (rng.standard_normal((int(rng.integers(1, most)), *shape)).astype(dtype) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Tiles, precision, types and derivatives of kernel computations; fibres and all pairs of positions are one kernel."""
+"""Tiles, precision, types and derivatives of kernels; equal kernels by pair offset and over all pairs of positions."""
 
 import jax
 import numpy as np
@@ -87,7 +87,7 @@ ON_GRIDS = (
     "one dimension, even window", "strides then pooling, even grid", "valid and pooled", "zero and pooled",
     "locally connected, pooled", "pooling inside", "pooling at the readout", "pool, dense head", "residual of means",
 )  # fmt: skip
-FIBRES = {name: (TABLE[name][0], network(TABLE[name][1]).layers) for name in ON_GRIDS} | {
+BY_OFFSET = {name: (TABLE[name][0], network(TABLE[name][1]).layers) for name in ON_GRIDS} | {
     "roto-translations": (
         (3, 3),
         (nn.Lift(P4, 2, (2, 3), **W), nn.Relu(), nn.GroupConv(2, (3, 1), rotations=[0, 1], **W), nn.GroupPool()),
@@ -104,25 +104,25 @@ FIBRES = {name: (TABLE[name][0], network(TABLE[name][1]).layers) for name in ON_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FIBRES)
-def test_fibres_agree_with_all_pairs(name, rng, monkeypatch):
-    grid, layers = FIBRES[name]
+@pytest.mark.parametrize("name", BY_OFFSET)
+def test_offsets_agree_with_all_pairs(name, rng, monkeypatch):
+    grid, layers = BY_OFFSET[name]
     x, net = rng.standard_normal((5, *grid, 2)), nn.Sequential(*layers, nn.Dense(1))
-    fibre, own = net.kernel(x[:3], x[3:]), net.kernel_diagonal(x[:3])
+    by_offset, own = net.kernel(x[:3], x[3:]), net.kernel_diagonal(x[:3])
     given, program = net.lower(x.shape[1:])
-    assert (fibre.form, given) == ("fibre", 0)
+    assert (by_offset.form, given) == ("offsets", 0)
     monkeypatch.setattr(engine, "plan_of", lambda program, part=None: over_all_pairs(program, "wanted"))
     pairs = compute(program, x, x, engine="reference")  # compiled once for all that follows
     for kind in ("nngp", "ntk"):
         whole = getattr(pairs, kind)
-        np.testing.assert_allclose(getattr(fibre, kind), whole[:3, 3:], rtol=1e-13)
+        np.testing.assert_allclose(getattr(by_offset, kind), whole[:3, 3:], rtol=1e-13)
         np.testing.assert_allclose(getattr(own, kind), np.diag(whole)[:3], rtol=1e-13)
 
 
 @pytest.mark.parametrize(
     "readout",
     [
-        pytest.param([nn.GlobalAvgPool()], id="fibre"),
+        pytest.param([nn.GlobalAvgPool()], id="offsets"),
         pytest.param([nn.Conv(1, 2, padding="zero"), nn.Conv(1, 2), nn.Flatten()], id="pairs", marks=pytest.mark.slow),
         pytest.param([nn.AvgPool(2), nn.Conv(1, 2), nn.Flatten()], id="stages", marks=pytest.mark.slow),
     ],
@@ -153,7 +153,7 @@ ZERO = nn.Conv(2, 3, padding="zero")
         ),
     ],
 )
-def test_networks_that_mix_fibres_say_so(shape, layers, why):
+def test_networks_that_mix_offsets_say_so(shape, layers, why):
     inputs = jax.ShapeDtypeStruct((2, *shape), "float32")
     kernels = jax.eval_shape(nn.Sequential(*layers, nn.Dense(1)).kernel, inputs)  # which compiles nothing
     assert kernels.form == "pairs"

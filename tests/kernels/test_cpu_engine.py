@@ -19,7 +19,7 @@ from laws.networks import network
 from laws.random_networks import grid_networks
 
 CPU = engine_of("cpu")
-LARGEST = 3e6  # positions times fibres times pairs in a random case
+LARGEST = 3e6  # positions times offsets times pairs in a random case
 NONLINEARITIES = (nn.Relu(), nn.LeakyRelu(0.2), nn.Abs(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos(), nn.Identity())
 MORE = (*NONLINEARITIES, nn.Rbf(0.5), nn.Gaussian(), nn.RectifiedMonomial(2))  # that the CPU engine runs
 SHAPE = (8, 8, 2)
@@ -64,7 +64,7 @@ def test_many_random_networks_on_larger_grids(case, n1, n2, seed):
     program = net.lower(shape)[1]
     assume(CPU.obstacle(program, x.dtype) is None)
     steps = CPU.plan(program)
-    work = sum(len(stage.fibres.array) for stage in steps.stages) * steps.positions
+    work = sum(len(stage.offsets.array) for stage in steps.stages) * steps.positions
     most, rng = max(1, int((LARGEST / work) ** 0.5)), np.random.default_rng(seed)
     x1, x2 = (rng.standard_normal((min(n, most), *shape)) for n in (n1, n2))
     check_cpu(net, x1, x2 if n2 else None)

@@ -194,7 +194,7 @@ def test_results_come_as_inputs_do_and_compiled_programs_name_their_engine(mixed
     assert k.ntk.dtype == np.float32
     small = nn.Sequential(nn.Dense(1), nn.Attention(1), nn.Flatten())
     plain = np.random.default_rng(0).standard_normal((2, 3, 1)).astype(np.float32)
-    with pytest.raises(InvalidArgumentError, match="inside JAX programs it runs along fibres only"):
+    with pytest.raises(InvalidArgumentError, match="inside JAX programs it runs by pair offset only"):
         jax.jit(lambda v: small.kernel(v, engine="cpu").ntk)(plain)
     traced = jax.jit(lambda v: small.kernel(v).ntk)(plain)
     np.testing.assert_allclose(traced, small.kernel(plain).ntk, rtol=1e-5)
@@ -236,5 +236,5 @@ def test_costs_count_sums_over_positions(mixed):
     assert cost.multiply_adds == 5050 * (sums + 36 * 3)
     assert cost.working_bytes >= 3 * 6**2 * 2 * 8 * 8
     plain = nn.Sequential(nn.Conv(1, 3, padding="zero"), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
-    assert plain.kernel_cost((6, 2), 10).form == "fibre"
+    assert plain.kernel_cost((6, 2), 10).form == "offsets"
     assert plain.kernel_cost((6, 2), 10, masked=True).form == "pairs"

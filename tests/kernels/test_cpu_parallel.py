@@ -125,9 +125,9 @@ def test_they_are_those_of_the_reference_engine_and_of_all_pairs_of_positions(rn
     equal(net.kernel(x, engine="cpu"), compute(program, masked, engine="reference"), 1e-10)
 
 
-def test_what_mixes_fibres_runs_over_all_pairs(rng):
+def test_what_mixes_offsets_runs_over_all_pairs(rng):
     pools = N.Sequential(
         conv(), N.Parallel([N.Relu(), conv()], conv()), N.Concatenate(), N.AvgPool(2), conv(), N.Relu(), N.Flatten()
     )
-    with pytest.raises(InvalidArgumentError, match="parallel branches and pools between layers mix fibres"):
+    with pytest.raises(InvalidArgumentError, match="parallel branches and pools between layers mix pair offsets"):
         pools.kernel(rng.standard_normal((2, 4, 4, 3)), engine="cpu")

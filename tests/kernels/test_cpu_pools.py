@@ -21,11 +21,11 @@ def myrtle(*hidden):
 def test_costs_of_networks_that_pool_are_literal_counts():
     net = myrtle(2, 1)
     cost = net.kernel_cost((8, 8, 3), 3, 5)
-    assert (cost.form, cost.engine, cost.layers, cost.pairs) == ("fibre", "cpu", 3, 15)
-    # The second pool's readout joins positions of one block of 2 × 2 of 4 × 4: 9 fibres with (4 - |q|) each way.
+    assert (cost.form, cost.engine, cost.layers, cost.pairs) == ("offsets", "cpu", 3, 15)
+    # The second pool's readout joins positions of one block of 2 × 2 of 4 × 4: 9 offsets with (4 - |q|) each way.
     coarse = sum((4 - abs(a)) * (4 - abs(b)) for a in range(-1, 2) for b in range(-1, 2))
     fine = sum((8 - abs(a)) * (8 - abs(b)) for a in range(-3, 4) for b in range(-3, 4))
-    assert cost.fibres == 9 + 49
+    assert cost.offsets == 9 + 49
     assert cost.element_layers == 15 * (2 * fine + coarse)
     assert cost.multiply_adds == 15 * 49 * 8**2 * 3  # inputs begin as a torus
 
@@ -42,7 +42,7 @@ def test_a_pool_needs_no_more_memory_than_one_coarse_field_over_pairs(monkeypatc
 @pytest.mark.parametrize(
     "layers", [(nn.Conv(1, 2), nn.AvgPool(2)), (nn.AvgPool(2, 1, "circular"),)], ids=["layer", "pool"]
 )
-def test_circular_windows_after_zero_padding_say_that_they_mix_fibres(layers):
+def test_circular_windows_after_zero_padding_say_that_they_mix_offsets(layers):
     net = nn.Sequential(nn.Conv(1, 2, padding="zero"), *layers, nn.Conv(1, 2), nn.Relu(), nn.Flatten(), nn.Dense(1))
     with pytest.raises(InvalidArgumentError, match="circular padding after a layer that breaks the torus"):
         net.kernel(np.ones((2, 6, 6, 1)), engine="cpu")

@@ -54,7 +54,11 @@ def test_on_accelerators_the_reference_engine_runs(platform, monkeypatch):
     ("net", "shape", "reason"),
     [
         (QUADRATURE, (3,), "no dual of Quadrature"),
-        (Sequential(Conv(1, 3, padding="zero"), Relu(), Conv(1, 2), Flatten(), Dense(1)), (4, 2), "along fibres only"),
+        (
+            Sequential(Conv(1, 3, padding="zero"), Relu(), Conv(1, 2), Flatten(), Dense(1)),
+            (4, 2),
+            "by pair offset only",
+        ),
         (
             Sequential(SphereLift(octahedral(), 1, resolution=3), Elementwise(lambda x: x + x**2), GroupPool()),
             (4, 1),

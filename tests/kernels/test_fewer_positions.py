@@ -1,6 +1,6 @@
 """Fields of fewer positions than a group has elements, with the same kernels.
 
-Behind full windows one position of a fibre stands for all. Roto-translations with symmetric windows fold onto the grid.
+Behind full windows one position per offset stands for all. Roto-translations with symmetric windows fold onto the grid.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def unfolded(net, shape):
     """The program on the group itself, layer by layer."""
     signals = net.signals(shape)
     ops = tuple(op for layer, signal in zip(net.layers, signals, strict=False) for op in layer.lower(signal))
-    return Program(Positions(shape[:-1], net.layers[0].fibres(signals[0])), ops)
+    return Program(Positions(shape[:-1], net.layers[0].group_moves(signals[0])), ops)
 
 
 def on_group(group, first, second, readout, **keywords):

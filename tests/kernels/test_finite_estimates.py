@@ -62,9 +62,9 @@ def test_the_empirical_kernel_is_that_of_every_way_and_of_pairs_a_row_at_a_time(
 def test_what_does_not_fit_is_refused_and_a_wide_network_takes_a_way_that_fits(monkeypatch):
     wide = Sequential(Dense(512), Relu(), Dense(512), Relu(), Dense(10))
     shapes = jax.eval_shape(lambda key: wide.init(key, (64,), dtype="float32"), jax.random.key(0))
-    assert plan(wide, shapes, (64,), "mean").way == "structured"
+    assert plan(wide, shapes, (64,), "mean").method == "structured"
     monkeypatch.setattr("equitangents.kernels.tangent.HELD", 1000)
-    assert plan(wide, shapes, (64,), "full").way == "vectors"
+    assert plan(wide, shapes, (64,), "full").method == "vectors"
     monkeypatch.setattr("equitangents.memory.process_memory", lambda: 10**6)
     with pytest.raises(EquitangentsError, match="compute fewer inputs at a time, or a narrower network"):
         et.kernels.empirical(wide, wide.init(jax.random.key(0), (64,)), np.ones((2000, 64)))

@@ -26,7 +26,7 @@ def no_stopwatch(monkeypatch):
 
 
 def literal(grid, layers, readout):
-    """(fibres, element-layers) by going through every fibre and every position, or None where fibres mix."""
+    """(offsets, element-layers) by going through every offset and every position, or None where offsets mix."""
     levels, torus = [(grid, True)], [True]
     for window, stride, padding, _ in layers:
         shape, wrap = levels[-1]
@@ -48,15 +48,15 @@ def literal(grid, layers, readout):
         kept = [p for p in positions if all(i // 2 < n // 2 for i, n in zip(p, last, strict=True))]
         joined = [(p, o) for p in kept for o in kept if block(p) == block(o)]
     difference = lambda p, o: tuple((b - a) % n if wrap else b - a for a, b, n in zip(p, o, last, strict=True))
-    fibres = {difference(p, o) for p, o in joined}
+    offsets = {difference(p, o) for p, o in joined}
     total, step = 0, (1,) * len(grid)
     for (_, stride, *_), (shape, wraps) in zip(reversed(layers), reversed(levels[1:]), strict=True):
-        for q in fibres:
+        for q in offsets:
             for p in np.ndindex(*shape):
                 other = [a + m * b for a, m, b in zip(p, step, q, strict=True)]
                 total += wraps or all(0 <= a < n for a, n in zip(other, shape, strict=True))
         step = tuple(m * s for m, s in zip(step, stride, strict=True))
-    return len(fibres), total
+    return len(offsets), total
 
 
 @st.composite
@@ -104,8 +104,8 @@ def test_counts_are_literal(case, n1, n2):
     assert (found.form == "pairs") == (expected is None)
     assert (found.pairs, found.layers) == (pairs, len(counted(grid, layers)))
     if expected is not None:
-        fibres, elements = expected
-        assert found.fibres == fibres
+        offsets, elements = expected
+        assert found.offsets == offsets
         assert found.element_layers == pairs * elements
         assert found.field_size == max(math.prod(s) for s in (grid, *_shapes(grid, layers)))
 
@@ -119,7 +119,7 @@ def _shapes(grid, layers):
 def test_vectors_count_products_and_layers():
     net = nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1), nn.Erf(), nn.Residual(nn.Dense(1), nn.Relu()), nn.Dense(1))
     found = net.kernel_cost((784,), 20, 30)
-    assert (found.fibres, found.field_size, found.layers) == (1, 1, 3)
+    assert (found.offsets, found.field_size, found.layers) == (1, 1, 3)
     assert (found.pairs, found.element_layers, found.multiply_adds) == (600, 1800, 600 * 784)
     flattened = nn.Sequential(nn.Flatten(), nn.Dense(1), nn.Relu(), nn.Dense(1)).kernel_cost((28, 28, 1), 20)
     assert (flattened.pairs, flattened.multiply_adds) == (210, 210 * 784)
@@ -128,9 +128,9 @@ def test_vectors_count_products_and_layers():
 def test_pairs_of_positions_count_all_pairs():
     net = nn.Sequential(nn.Conv(1, 2, padding="zero"), nn.Relu(), nn.Conv(1, 2), nn.Relu(), nn.Flatten(), nn.Dense(1))
     found = net.kernel_cost((4, 4, 3), 2, 5)
-    assert (found.form, found.fibres, found.engine) == ("pairs", 16, "reference")
+    assert (found.form, found.offsets, found.engine) == ("pairs", 16, "reference")
     assert found.element_layers == 10 * (16**2 + 16**2)
-    assert any("mixes fibres" in note for note in found.notes)
+    assert any("mixes pair offsets" in note for note in found.notes)
 
 
 def roto_translations(reflections, window):
@@ -147,7 +147,7 @@ def test_rotations_multiply_the_cost_by_their_number_where_the_theorem_holds():
 
 
 @pytest.mark.parametrize("name", ["S3", "D4", "Q8"])
-def test_pooling_over_cosets_costs_the_fibres_within_a_coset(name):
+def test_pooling_over_cosets_costs_the_offsets_within_a_coset(name):
     elements = finite_groups.SMALL[name]()
     table, group = finite_groups.multiplication_table(elements), et.groups.from_permutations(elements)
     inside = finite_groups.subgroup(table, [1])
@@ -157,16 +157,16 @@ def test_pooling_over_cosets_costs_the_fibres_within_a_coset(name):
     cost_of = lambda pool: nn.Sequential(lift, nn.Relu(), pool, nn.Flatten(), nn.Dense(1)).kernel_cost(
         (len(table), 2), 1, 1
     )
-    assert cost_of(nn.GroupPool(group.subgroup(inside))).fibres == len(joined)
+    assert cost_of(nn.GroupPool(group.subgroup(inside))).offsets == len(joined)
     assert cost_of(nn.GroupPool(group.subgroup(inside))).element_layers == len(joined) * len(table)
-    assert cost_of(nn.GroupPool()).fibres == len(table)
+    assert cost_of(nn.GroupPool()).offsets == len(table)
 
 
-def test_full_windows_leave_one_position_a_fibre():
+def test_full_windows_leave_one_position_per_offset():
     group = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
     hidden = [nn.Lift(group, 1, window="full"), nn.Relu(), nn.GroupConv(1, window="full"), nn.Relu()]
     found = nn.Sequential(*hidden, nn.GroupPool(), nn.Dense(1)).kernel_cost((4, 4, 3), 1, 1)
-    assert (found.fibres, found.element_layers, found.multiply_adds) == (64, 64 * 2, 64 * 16 * 3)
+    assert (found.offsets, found.element_layers, found.multiply_adds) == (64, 64 * 2, 64 * 16 * 3)
 
 
 def test_memory_is_what_the_tiles_take(monkeypatch):

@@ -38,7 +38,7 @@ def test_the_result_says_what_it_is(dtype):
     assert field.precision == np.dtype(dtype).name
     assert field.grid == (4, 4)
     assert field.positions == "all"
-    assert field.form == "fibre"
+    assert field.form == "offsets"
     same = ZERO.kernel_field(x, positions="same")
     assert (same.positions, same.ntk.shape) == ("same", (3, 3, 16))
     assert ZERO.kernel_field_diagonal(x).ntk.shape == (3, 16, 16)

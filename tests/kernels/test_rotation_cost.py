@@ -30,16 +30,16 @@ def test_rotations_are_the_nodes_that_run(group, resolution):
     lift = {} if group == icosahedral() else {"resolution": resolution}
     cost = network(group, **lift).kernel_cost((9, 2), 4)
     weights = rings_of(3, group, resolution).scanned["weights"]
-    assert cost.fibres == np.count_nonzero(weights)
+    assert cost.offsets == np.count_nonzero(weights)
     assert (cost.pairs, cost.layers, cost.field_size) == (10, 2, 1)
-    assert cost.element_layers == 10 * cost.fibres * 2
+    assert cost.element_layers == 10 * cost.offsets * 2
     assert cost.resolution == lift.get("resolution")
 
 
 @pytest.mark.usefixtures("counted")
 def test_flattening_takes_one_rotation_and_later_layers_one_element():
     flat = network(so3(3), readout=Flatten).kernel_cost((9, 2), 3, 2)
-    assert (flat.fibres, flat.element_layers, flat.multiply_adds) == (1, 12, 6 * 9 * 2)
+    assert (flat.offsets, flat.element_layers, flat.multiply_adds) == (1, 12, 6 * 9 * 2)
     assert flat.resolution is None
     assert flat.notes == ()
     few, more = (network(so3(3), resolution=3, after=a).kernel_cost((9, 2), 3, 2) for a in ((), (Dense(1), Relu())))
@@ -69,7 +69,7 @@ def test_the_resolution_is_that_of_random_signals_and_the_estimate_says_so():
     assert "tolerance of 1e-03" in note
     assert "sampled at resolution" in str(cost)
     fixed = network(so3(3), resolution=5).kernel_cost((9, 2), 40)
-    assert fixed.notes == ("sampled at resolution 5, as asked for",)
+    assert fixed.notes == ("sampled at resolution 5, as set",)
     # an estimate that has to assume a resolution allows for the next one
     coarse, fine = cost.resolution, next(r for r in (6, 7, 8, 10, 12) if r > cost.resolution)
     assert cost.uncertainty >= 1.5 * (fine * (2 * fine - 1) ** 2) / (coarse * (2 * coarse - 1) ** 2)

@@ -13,11 +13,12 @@ from equitangents.kernels.duals.geometry import Traits, acute_angle, alpha_cos_m
 from equitangents.kernels.duals.quadrature import line
 
 ALL = (
-    duals.Cos(), duals.Erf(), duals.Exp(0.7, 0.5), duals.Gabor(), duals.Gaussian(), duals.Gelu(), duals.Heaviside(),
-    duals.Normalised(1e-3), duals.NormalisedExponential(0.5), duals.PiecewiseLinear(0.0), duals.PiecewiseLinear(-0.3),
-    duals.Polynomial((0.0, 1.0, 0.5, 0.2)), duals.Quadrature(jnp.tanh), duals.Quadrature(jnp.cos),
-    duals.Rbf(0.5), duals.RectifiedMonomial(3), duals.Shifted(duals.RectifiedMonomial(2), 0.5), duals.Sign(),
-    duals.Sin(), duals.Wave(0.3),
+    duals.CosDual(), duals.ErfDual(), duals.ExpDual(0.7, 0.5), duals.GaborDual(), duals.GaussianDual(),
+    duals.GeluDual(), duals.HeavisideDual(), duals.Normalised(1e-3), duals.NormalisedExponentialDual(0.5),
+    duals.PiecewiseLinearDual(0.0), duals.PiecewiseLinearDual(-0.3), duals.PolynomialDual((0.0, 1.0, 0.5, 0.2)),
+    duals.Quadrature(jnp.tanh), duals.Quadrature(jnp.cos), duals.RbfDual(0.5), duals.RectifiedMonomialDual(3),
+    duals.Shifted(duals.RectifiedMonomialDual(2), 0.5), duals.SignDual(),
+    duals.SinDual(), duals.WaveDual(0.3),
 )  # fmt: skip
 EACH = pytest.mark.parametrize("dual", ALL, ids=lambda dual: type(dual).__name__)
 
@@ -62,7 +63,7 @@ def test_only_what_is_zero_at_zero_says_that_it_vanishes_or_is_linear_there(dual
 @EACH
 def test_squares_grow_as_the_power_that_the_dual_names(dual):
     steepness = traits_of(dual).steepness
-    if isinstance(dual, duals.Exp):  # which outgrows every power, and has always been taken as ordinary
+    if isinstance(dual, duals.ExpDual):  # which outgrows every power, and has always been taken as ordinary
         return
     grown = np.log2(square(dual, 4e8) / square(dual, 1e8)) / 2
     assert grown <= steepness + 1e-2
@@ -74,7 +75,7 @@ def test_squares_grow_as_the_power_that_the_dual_names(dual):
 def test_a_jump_has_no_tangent_kernel_and_is_bent(dual):
     said = traits_of(dual)
     assert not (said.bent and said.curved)
-    assert (said.no_ntk is not None) == isinstance(dual, duals.Sign | duals.Heaviside)
+    assert (said.no_ntk is not None) == isinstance(dual, duals.SignDual | duals.HeavisideDual)
     assert said.bent or said.no_ntk is None
 
 

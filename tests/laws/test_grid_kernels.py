@@ -79,7 +79,7 @@ TABLE = {
 }
 
 
-# Those that mix fibres go to the reference engine, which compiles each.
+# Those that mix pair offsets go to the reference engine, which compiles each.
 MIXED = {"strides 2 and 3, zero", "strides 2, circular", "locally connected, strides, valid", "residual, pooled"}
 
 

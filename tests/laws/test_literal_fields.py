@@ -47,7 +47,7 @@ CASES = {
     "zero": ((4, 5), [zconv((3, 3)), RELU, zconv((2, 3))]),
     "circular, ends on a nonlinearity": ((4, 3), [conv((3, 3)), RELU, conv((2, 2)), ERF]),
     "strides": ((6, 4), [conv((3, 3), (2, 2)), RELU, conv((3, 3))]),
-    "strides that mix fibres": ((5, 6), [conv((3, 3), (2, 2)), RELU, conv((3, 3))]),
+    "strides that mix pair offsets": ((5, 6), [conv((3, 3), (2, 2)), RELU, conv((3, 3))]),
     "valid": ((5, 5), [vconv((2, 2)), RELU, vconv((3, 3))]),
     "locally connected": ((4, 4), [conv((3, 3)), RELU, zlocal((2, 2)), RELU, zconv((2, 2))]),
     "pool between": ((4, 5), [zconv((3, 3)), ERF, pool(2, 2), conv((2, 2)), RELU]),
@@ -59,7 +59,7 @@ CASES = {
 
 
 @pytest.mark.quick(1)
-@by_engines("name", CASES, CASES.keys() - {"strides that mix fibres"}, {"zero"})
+@by_engines("name", CASES, CASES.keys() - {"strides that mix pair offsets"}, {"zero"})
 def test_fields_are_the_literal_sums_at_all_pairs_of_positions(engine, name):
     grid, layers = CASES[name]
     x = np.random.default_rng(len(name)).standard_normal((5, *grid, 2))

@@ -126,7 +126,7 @@ def test_zero_padding_breaks_the_translation_average():
 
 
 def test_coset_pooling_averages_over_the_subgroup():
-    # Cosets gH: the pooled, flattened kernel is the mean over h in H of K_{g, gh}, the fibres q = g h g⁻¹.
+    # Cosets gH: the pooled, flattened kernel is the mean over h in H of K_{g, gh}, the offsets q = g h g⁻¹.
     # For a normal subgroup those are the flattened network's orbit average over H.
     group, table = small_group("D4")
     center = next(

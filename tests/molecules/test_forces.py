@@ -8,7 +8,7 @@ import pytest
 from equitangents import groups, nn
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.molecules import MoleculeRegressor, kernels
-from equitangents.molecules.joint import Layout, joint_kernels
+from equitangents.molecules.joint import TargetLayout, joint_kernels
 from equitangents.molecules.smooth_kernel import kernel_for_forces
 from molecules.example_molecules import SIGNALS, molecules, network, turned
 
@@ -50,7 +50,7 @@ def displaced(i, coordinate, sign):
 def test_covariances_are_derivatives_of_the_kernel(smooth):
     joint = joint_kernels(smooth, BATCH)
     value_at = partial(value, smooth)
-    layout = Layout.of(BATCH)
+    layout = TargetLayout.of(BATCH)
     rows, columns = layout.of_molecule(0), layout.of_molecule(1)
     blocks = joint[:, rows[:, None], columns]
     x, y = BATCH.positions[0], BATCH.positions[1]

@@ -21,7 +21,7 @@ class Gain(Layer):
     """y = a · x with one learnt standard normal gain a for each channel: K' = K and Θ' = Θ + K on Gaussian fields."""
 
     def signal(self, signal: Signal) -> Signal:
-        return replace(signal, gaussian=False, given=False)
+        return replace(signal, gaussian=False, deterministic=False)
 
     def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
         return jax.random.normal(key, (signal.channels,), dtype)

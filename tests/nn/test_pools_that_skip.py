@@ -53,7 +53,7 @@ def test_every_second_position_costs_a_quarter():
         net = Sequential(*[Conv(1, 3), Relu()] * 2, GlobalAvgPool(every=every), Dense(1))
         return net.kernel_cost((12, 12, 1), 1, 1)
 
-    assert [cost(s).fibres for s in (1, 2, 3)] == [144, 36, 16]
+    assert [cost(s).offsets for s in (1, 2, 3)] == [144, 36, 16]
     assert cost(1).element_layers == 4 * cost(2).element_layers
 
 

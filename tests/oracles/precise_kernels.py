@@ -49,7 +49,7 @@ def _of_signals(phis, f, g, W, b, window, pooled, digits):
         own1, own2 = (_variances(phis, v, W, b, window) for v in (f, g))
         count = len(f) - len(phis) * (window - 1)
         offsets = range(1 - count, count) if pooled else (0,)
-        values = [v for o in offsets for v in _fibre(phis, f, g, own1, own2, W, b, window, o)]
+        values = [v for o in offsets for v in _offset(phis, f, g, own1, own2, W, b, window, o)]
         return tuple(float(sum(v) / (count**2 if pooled else count)) for v in zip(*values, strict=True))
 
 
@@ -62,7 +62,7 @@ def _variances(phis, f, W, b, window):
     return found
 
 
-def _fibre(phis, f, g, own1, own2, W, b, window, offset):
+def _offset(phis, f, g, own1, own2, W, b, window, offset):
     """(K, Θ) of the pairs of positions that `offset` joins."""
     first = max(0, -offset)
     k = [_mean_product(p, o) for p, o in zip(f[first:], g[first + offset :], strict=False)]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents.errors import StoreError
-from equitangents.scale.chunks import Chunks, Grid, ZarrTiles
+from equitangents.scale.chunks import Chunks, TileGrid, ZarrTiles
 from equitangents.scale.place import DamagedTileError, check_room, store_errors
 from examples import examples
 
@@ -24,7 +24,7 @@ def tiles(tmp_path):
     """Those of a symmetric matrix of three rows, on which two lines of a store can be put."""
     for name in ("nngp", "ntk"):
         (tmp_path / name).mkdir()
-    return ZarrTiles({name: Chunks(tmp_path / name, (2, 2), FLOATS) for name in ("nngp", "ntk")}, Grid(3, None, 2))
+    return ZarrTiles({name: Chunks(tmp_path / name, (2, 2), FLOATS) for name in ("nngp", "ntk")}, TileGrid(3, None, 2))
 
 
 def values(tile):

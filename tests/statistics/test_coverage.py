@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equitangents.audit.measure.task import Resampler
-from equitangents.metrics.measure import Bootstrap
+from equitangents.metrics.measure import BootstrapSettings
 from equitangents.statistics import bootstrap, excess_exponent, log_ratio, mean_interval, power_law, squared_mean
 
 POPULATIONS = {  # how values are drawn, their mean, between which bounds they lie
@@ -50,7 +50,7 @@ def of_studies(x, resamples, bounds, seed):
 
 
 def of_audits(x, resamples, bounds, seed):
-    found = Resampler(len(x), None, Bootstrap(0.95, resamples, seed)).mean(x, bounds)
+    found = Resampler(len(x), None, BootstrapSettings(0.95, resamples, seed)).mean(x, bounds)
     return found.low, found.high
 
 
@@ -79,7 +79,7 @@ M, X3, X5 = np.array([1.0, 2, 4, 8]), 2.0 ** np.arange(3), 2.0 ** np.arange(5)
 
 def over_inputs_and_elements(rng, n):
     rows, noise = rng.lognormal(0, 0.4, (10, 1)), rng.lognormal(0, 0.3, (10, n))
-    return Resampler(n, 10, Bootstrap()).mean(rng.lognormal(0, 0.8, (1, n)) * rows * noise)
+    return Resampler(n, 10, BootstrapSettings()).mean(rng.lognormal(0, 0.8, (1, n)) * rows * noise)
 
 
 def of_scaled(x, n, rng):

@@ -237,7 +237,7 @@ OF_CONFIDENCE = {
     "bootstrap": lambda **settings: bootstrap(LONG_ABOVE, **settings),
     "bootstrap_intervals": lambda **settings: bootstrap_intervals(MEMBERS, **settings),
     "mean_interval": lambda **settings: mean_interval(LONG_ABOVE, **settings),
-    "Bootstrap": lambda **settings: measure.Bootstrap(**settings),
+    "BootstrapSettings": lambda **settings: measure.BootstrapSettings(**settings),
     "t_interval": lambda **settings: t_interval(LONG_ABOVE, **settings),
     "log_ratio": lambda **settings: log_ratio(LONG_ABOVE, LONG_ABOVE, **settings),
     "power_law": lambda **settings: power_law(np.array([1.0, 2.0]), MEMBERS, **settings),
@@ -258,7 +258,9 @@ def test_a_confidence_is_a_share(name, confidence):
         OF_CONFIDENCE[name](confidence=confidence)
 
 
-@pytest.mark.parametrize("name", ["bootstrap", "bootstrap_intervals", "mean_interval", "Bootstrap", "excess_exponent"])
+@pytest.mark.parametrize(
+    "name", ["bootstrap", "bootstrap_intervals", "mean_interval", "BootstrapSettings", "excess_exponent"]
+)
 @pytest.mark.parametrize("wrong", [{"resamples": 0}, {"resamples": 2.5}, {"seed": -1}, {"seed": "a"}], ids=str)
 def test_resamples_and_seeds_are_whole_numbers(name, wrong):
     with pytest.raises(EquitangentsError, match=f"{next(iter(wrong))} is .*; expected a whole number, at least"):

@@ -13,7 +13,7 @@ import equitangents
 from equitangents import predict, stax
 from equitangents.errors import InvalidArgumentError
 from equitangents.stax import migrate, missing
-from equitangents.stax.missing import Missing
+from equitangents.stax.missing import MissingName
 
 GUIDE = Path(__file__).parents[2] / "docs/guide/neural-tangents.md"
 BLOCK = re.search(r"```python\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
@@ -47,8 +47,8 @@ def test_every_public_name_is_unchanged_or_has_the_reason_that_calling_it_raises
         ((kind, text),) = kinds(f"print({room}.{name})")
         found = getattr(module, name)
         assert kind == ("by hand" if name in absent else "unchanged")
-        assert isinstance(found, Missing) == (name in absent)
-        if isinstance(found, Missing):
+        assert isinstance(found, MissingName) == (name in absent)
+        if isinstance(found, MissingName):
             with pytest.raises(NotImplementedError, match=f"{room}.{name}: ") as refused:
                 found()
             assert text.rpartition(": ")[2] in str(refused.value)

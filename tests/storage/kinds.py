@@ -20,7 +20,7 @@ from equitangents.files import whole_file
 from equitangents.foreign_files import UNREADABLE
 from equitangents.scale import GramStore
 from equitangents.solvers import OutOfCore
-from equitangents_studies.framework import stage_files
+from equitangents_studies.framework import folder
 
 NET = et.nn.Sequential(et.nn.Dense(1, W_std=1.5, b_std=0.1), et.nn.Relu(), et.nn.Dense(1))
 RNG = np.random.default_rng(0)
@@ -148,11 +148,11 @@ def read_factor(path: Path) -> int:
 
 
 def write_stage(path: Path, which: int) -> None:
-    stage_files.write(path, {"x": MATRIX + which, "label": np.array(["a", str(which)])}, "print")
+    folder.write_stage(path, {"x": MATRIX + which, "label": np.array(["a", str(which)])}, "print")
 
 
 def read_stage(path: Path) -> int:
-    found = stage_files.read(present(path), "print")
+    found = folder.read_stage(present(path), "print")
     if found is None:
         raise FileNotFoundError(path)
     which = int(found["label"][1])

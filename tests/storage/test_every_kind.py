@@ -304,7 +304,7 @@ def test_images_of_whole_numbers_take_less_than_half_and_come_back_as_they_were(
 @pytest.mark.parametrize("entry", [10**8, -(10**8), 0])
 def test_tables_of_positions_that_are_no_permutations_are_refused(entry):
     group = symmetric(3)
-    described = saved_objects.Described(permutations(group, group.table))
+    described = saved_objects.EncodedValue(permutations(group, group.table))
     arrays = [np.array(array) for array in described.arrays]
     table = [array for array in arrays if array.ndim == 2][-1]  # the group's own comes before it
     table[-1, -1] = entry or table[-1, 0]
@@ -315,7 +315,7 @@ def test_tables_of_positions_that_are_no_permutations_are_refused(entry):
 def test_tables_that_groups_compute_are_not_taken_from_files():
     group = wallpaper(rotations=4, reflections=False, shape=(2, 2))
     known = group.table.copy(), group.grid_table.copy()
-    described = saved_objects.Described(group)
+    described = saved_objects.EncodedValue(group)
     state = {key: value for key, value in described.tree["state"]}
     assert not {"table", "grid_table", "inverses"} & set(state)
     described.tree["state"] += [["grid_table", {"is": "array", "number": len(described.arrays)}]]

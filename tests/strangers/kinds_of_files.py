@@ -18,12 +18,11 @@ import equitangents as et
 from equitangents import nn
 from equitangents.audit.adapters.choose import load_model
 from equitangents.ensembles import ZeroOutput
-from equitangents.foreign_files import load_data, part, read_arrays
+from equitangents.foreign_files import load_data, read_arrays
 from equitangents.nn.specification import read_network
-from equitangents.scale.reading import read_inputs
+from equitangents.scale.reading import read_inputs, some_rows
 from equitangents_studies.data.folder import load_own
-from equitangents_studies.framework import stage_files
-from equitangents_studies.framework.folder import _config
+from equitangents_studies.framework.folder import _config, read_stage, write_stage
 
 RNG = np.random.default_rng(0)
 NET = nn.Sequential(nn.Flatten(), nn.Dense(4, W_std=1.5, b_std=0.1), nn.Relu(), nn.Residual(nn.Dense(4)), nn.Dense(1))
@@ -96,7 +95,7 @@ def _zarr(path: Path) -> None:
 
 
 def _rows_of_zarr(path: Path) -> Any:
-    return [part("data", read_inputs("data", path), slice(5))]
+    return [some_rows("data", read_inputs("data", path), slice(5))]
 
 
 def _specification(path: Path) -> None:
@@ -109,11 +108,11 @@ def _store(path: Path) -> Any:
 
 
 def _stage(path: Path) -> None:
-    stage_files.write(path, {"a": np.arange(6.0), "b": np.eye(3), "names": np.array(["x", "y"])}, "f" * 64)
+    write_stage(path, {"a": np.arange(6.0), "b": np.eye(3), "names": np.array(["x", "y"])}, "f" * 64)
 
 
 def _staged(path: Path) -> Any:
-    found = stage_files.read(path, "f" * 64)
+    found = read_stage(path, "f" * 64)
     return None if found is None else [found[name] for name in sorted(found)] + [np.array(sorted(found))]
 
 

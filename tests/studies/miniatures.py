@@ -74,10 +74,10 @@ TINY = {
     },
     "molecules": {
         "sizes": "12,24", "test": "6", "splits": "3", "tuning": "10", "bandlimit": "2", "scales": "0.3", "block": "11",
-        "moved": "2", "turns": "2", "tolerance": "1e-2", "soap_n_max": "2", "soap_l_max": "1",
+        "moved": "2", "rotations": "2", "tolerance": "1e-2", "soap_n_max": "2", "soap_l_max": "1",
     },
     "forces": {
-        "sizes": "2,3", "test": "2", "bandlimit": "2", "tolerance": "1e-6", "turns": "1", "scale": "0.5",
+        "sizes": "2,3", "test": "2", "bandlimit": "2", "tolerance": "1e-6", "rotations": "1", "scale": "0.5",
         "ridge": "1e-5",
     },
     "kernel-convergence": {
@@ -130,7 +130,7 @@ PARTS = {  # further parts of studies: (study, preset, settings)
         "pixels": "4", "waves": "1", "sizes": "1,2", "test": "2", "draws": "2", "hidden_layers": "1", "few": "1",
         "units": "1,inf", "members": "5", "channels": "2", "trained": "1", "steps": "1,2",
     }),
-    "moving-outputs turns": ("moving-outputs", "turns-quick", {
+    "moving-outputs rotations": ("moving-outputs", "rotations-quick", {
         "order": "4", "rings": "2", "angles": "4", "sizes": "2,4", "test": "3", "draws": "2", "hidden_layers": "1",
         "few": "1", "units": "1,inf", "members": "5", "width": "4", "trained": "2", "steps": "1,2",
     }),

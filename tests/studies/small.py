@@ -13,8 +13,7 @@ from equitangents import studies
 from equitangents.report import Figure
 from equitangents.statistics import bootstrap
 from equitangents_studies.framework.claims import claim, theirs
-from equitangents_studies.framework.settings import check
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.study import Study, check
 
 
 def outcomes(claims):

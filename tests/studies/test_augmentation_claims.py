@@ -14,11 +14,11 @@ from studies.small import follow
 @pytest.mark.slow
 @pytest.mark.parametrize("side", [pytest.param(3, marks=pytest.mark.slow), 4])
 def test_group_convolutional_networks_of_the_finite_width_study_are_invariant_at_width_2_and_cnns_are_not(side):
-    task = finite_width.Problem("", np.zeros((1, side, side, 1)), np.zeros(1), np.zeros((1, side, side, 1)))
+    task = finite_width.ImageProblem("", np.zeros((1, side, side, 1)), np.zeros(1), np.zeros((1, side, side, 1)))
     x = np.random.default_rng(0).normal(size=(2, side, side, 1))
     change = {}
     for architecture in ("gcnn", "cnn"):
-        net = finite_width.network(finite_width.Settings(), architecture, 2, task)
+        net = finite_width.network(finite_width.FiniteWidthSettings(), architecture, 2, task)
         params = net.init(jax.random.key(0), (side, side, 1), "float64")
         outputs = net.apply(params, np.concatenate([x, np.rot90(x, axes=(1, 2))]))
         change[architecture] = np.abs(np.subtract(*np.split(np.asarray(outputs), 2))).max()
@@ -27,7 +27,7 @@ def test_group_convolutional_networks_of_the_finite_width_study_are_invariant_at
 
 
 def test_ensembles_of_the_finite_width_study_have_seeds_of_their_own_and_those_on_energies_theirs_of_old():
-    settings = finite_width.Settings()
+    settings = finite_width.FiniteWidthSettings()
     seeds = [
         finite_width._seed(settings, architecture, task, width, kind)
         for architecture in ("mlp", "cnn")
@@ -41,13 +41,13 @@ def test_ensembles_of_the_finite_width_study_have_seeds_of_their_own_and_those_o
     assert finite_width._seed(settings, "mlp", "ising", 16, "partial") == old
 
 
-CONTINUOUS = continuous.Settings(orders=(2, 4), steps=(1,))
-FINITE = finite_width.Settings(
+CONTINUOUS = continuous.ContinuousSettings(orders=(2, 4), steps=(1,))
+FINITE = finite_width.FiniteWidthSettings(
     widths=(8, 16, 32), channels=(8, 16, 32), group_channels=(4,), members=256, cnn_members=256, sizes=(1, 2, 4),
     steps=(1,),
 )  # fmt: skip
-OTHERS = other_ensembles.Settings(members=256, sizes=(1, 2, 4))
-SAMPLING = sampling.Settings(budgets=(1, 2, 4), times=(0.1, 1.0), draws=60)
+OTHERS = other_ensembles.OtherEnsemblesSettings(members=256, sizes=(1, 2, 4))
+SAMPLING = sampling.SamplingSettings(budgets=(1, 2, 4), times=(0.1, 1.0), draws=60)
 _SIXTH = [*["holds"] * 5, "undecided"]  # of three widths with 256 members no second order can be taken out
 
 
@@ -60,9 +60,9 @@ def continuous_results(*, slope=2.0, constant=10.0, own=0.0, pixels=1.0):
     each = lambda value: dict.fromkeys(continuous.WAYS, value)
     floor = 1 + 0.01 * rng.random((2, 1, 128, 20))
     noise = 1 + 0.01 * rng.random((2, 1, 128, 20))
-    return continuous.Results(
+    return continuous.ContinuousResults(
         steps=np.array([1]), kappa=each(kappa), profile={"rings": off, "pixels": pixels * floor * noise},
-        size=each(np.ones((2, 1))), floor=floor, round_trip=np.ones(128),
+        size=each(np.ones((2, 1))), noise_floor=floor, round_trip=np.ones(128),
         constant=np.full((2, 1, 20), constant),
     )  # fmt: skip
 
@@ -87,7 +87,7 @@ def finite_results(*, change=0.0, **how):
     changes = {(*key, *at): values for key, of in cells.items() for at, values in of.items()}
     changes["gcnn", "digits", "none", 4] = np.array([[[0.0, 1e-7], [0.0, change]]])
     keys = [*((*key, kind) for key in cells for kind in finite_width.KINDS), ("gcnn", "digits", "none")]
-    return finite_width.Results(
+    return finite_width.FiniteWidthResults(
         titles={"ising": "energies", "digits": "digits"}, steps=np.array([1]), changes=changes,
         fluctuation=dict.fromkeys(keys, np.ones(1)),
         bias={key: np.array([0.49 if key[2] == "partial" else 0.0]) for key in keys},
@@ -99,7 +99,7 @@ def other_results(*, closed=0.0, common=0.0, control=1.0):
     closed_forms = {kind: np.full(2, closed) for kind in other_ensembles.CLOSED}
     changes = {kind: rng.normal(size=(256, 50)) + common for kind in other_ensembles.INDEPENDENT}
     changes["unaugmented"] = rng.normal(size=(256, 50)) + control * rng.normal(size=50)
-    return other_ensembles.Results(closed_forms, changes)
+    return other_ensembles.OtherEnsemblesResults(closed_forms, changes)
 
 
 def sampling_results(**factors):
@@ -109,7 +109,7 @@ def sampling_results(**factors):
     scale = {"subgroup": 0.3, "own": 0.7, "shared": 1.0, "important": 0.8, "uniform": 1.0, "nearby": 1.0, **factors}
     draw = lambda s: scale[s] * base * np.exp(0.02 * rng.normal(size=(3, 60, 2, 2)))
     tables = {s: draw(s) if s in RANDOM else draw(s)[:, :1] for s in STRATEGIES}
-    return sampling.Results(np.array([0.1, 1.0]), tables, tables, np.zeros((2, 2)))
+    return sampling.SamplingResults(np.array([0.1, 1.0]), tables, tables, np.zeros((2, 2)))
 
 
 STUDIES = {
@@ -150,12 +150,14 @@ def test_claims_on_other_ensembles_are_ours_but_for_one():
 
 
 def exchanged(distance):
-    settings = mlp_to_gcnn.Settings(times=(1.0,), widths=(8, 16), draws=6, trained_widths=(4,), members=6, steps=(0, 1))
+    settings = mlp_to_gcnn.MlpToGcnnSettings(
+        times=(1.0,), widths=(8, 16), draws=6, trained_widths=(4,), members=6, steps=(0, 1)
+    )
     rng = np.random.default_rng(0)
     members = {("mlp", 4, name): rng.normal(size=(2, 6, 5)) for name in mlp_to_gcnn.SETS}
     members |= {("gcnn", *key[1:]): np.zeros_like(outputs) for key, outputs in members.items()}
     deep = lambda value: {(theorem, depth): value for theorem in ("5.2", "5.3") for depth in (1, 6)}
-    return mlp_to_gcnn.claims(settings, mlp_to_gcnn.Results(
+    return mlp_to_gcnn.claims(settings, mlp_to_gcnn.MlpToGcnnResults(
         times=np.array([1.0]), kernel_distance=np.zeros(2), distance=np.full((1, 4), distance),
         without_augmentation=np.ones((1, 4)), exact=np.zeros((2, 1, 4)),
         squares=rng.random((6, 2)), outputs=members,

@@ -26,7 +26,7 @@ class TestSameWeights:
     @pytest.mark.slow
     @pytest.mark.parametrize("group", ["C4", "D4"])
     def test_the_network_with_the_same_weights_is_the_orbit_mean_and_its_kernel_is_symmetrised(self, group):
-        settings = mlp_to_gcnn.Settings(hidden_layers=3, group=group)
+        settings = mlp_to_gcnn.MlpToGcnnSettings(hidden_layers=3, group=group)
         action, net = mlp_to_gcnn.image_action(settings), mlp_to_gcnn.plain(settings, 5)
         params = draw(net, (64, 1), 0, 0)
         x = np.random.default_rng(0).normal(size=(3, 64, 1))
@@ -148,8 +148,8 @@ class TestCoveringAngle:
 
 class TestIsingForEveryNumberOfMembers:
     def test_sizes_are_every_number_and_then_a_few(self):
-        few = ising.predicted_sizes(ising.Settings(groups=(1, 5, 32), members=64))
+        few = ising.predicted_sizes(ising.IsingSettings(groups=(1, 5, 32), members=64))
         assert few.tolist() == list(range(1, 33))
-        many = ising.predicted_sizes(ising.Settings(groups=(1, 70, 500), members=1000))
+        many = ising.predicted_sizes(ising.IsingSettings(groups=(1, 70, 500), members=1000))
         assert set(range(1, 65)) | {70, 500} <= set(many.tolist())
         assert len(many) < 100

@@ -10,14 +10,14 @@ from equitangents.kernels import orbit_average
 from equitangents_studies import augmented_cnn_to_gcnn as study
 from equitangents_studies.common.augmented_pairs import KINDS
 
-SETTINGS = study.Settings(widths=(4, 16), members=400, steps=(1,), times=(1.0, np.inf))
+SETTINGS = study.CnnToGcnnSettings(widths=(4, 16), members=400, steps=(1,), times=(1.0, np.inf))
 SETS = ("training", "test")
 
 
 def results(floor, spread=0.1, distance=1e-12):
     """Outputs with means `floor(width)` apart in 30 values of size 1, and independent fluctuations."""
     rng = np.random.default_rng(0)
-    images = study.load_images(study.Settings(foreign=()), None)
+    images = study.load_images(study.CnnToGcnnSettings(foreign=()), None)
     outputs = {}
     for width in SETTINGS.widths:
         for k, kind in enumerate(KINDS):
@@ -28,7 +28,7 @@ def results(floor, spread=0.1, distance=1e-12):
         "without_augmentation": np.full((2, 2), 0.5),
         "kernel_distance": np.zeros(2),
     }
-    return study.Results(images, SETS, (0, 1), **infinite, outputs=outputs)
+    return study.CnnToGcnnResults(images, SETS, (0, 1), **infinite, outputs=outputs)
 
 
 def verdicts(found):
@@ -39,8 +39,8 @@ def verdicts(found):
 def test_all_claims_hold_of_a_distance_that_falls_with_members_to_a_small_floor():
     found = results(lambda width: 0.4 / width)
     assert verdicts(found) == ["holds"] * 5
-    assert [found.floors(width, "test", 1).mean() for width in (4, 16)] == pytest.approx([0.01, 0.000625], abs=5e-4)
-    assert found.mean_floor().value == pytest.approx((0.01 + 0.000625) / 2, rel=0.1)
+    assert [found.limits(width, "test", 1).mean() for width in (4, 16)] == pytest.approx([0.01, 0.000625], abs=5e-4)
+    assert found.mean_limit().value == pytest.approx((0.01 + 0.000625) / 2, rel=0.1)
     assert found.mean_exponent().value == pytest.approx(-0.5, abs=0.05)
     assert found.members_exponent(4, "test", 1).value == pytest.approx(-0.5, abs=0.1)
     assert found.share(4, "test", 1).value == pytest.approx(0.01, rel=0.1)
@@ -65,7 +65,7 @@ def test_means_that_differ_at_infinite_width_do_not_hold(distance, verdict):
 
 @pytest.mark.parametrize("group", ["C4", "D4"])
 def test_the_group_convolutions_have_the_orbit_mean_of_the_cnns_kernel(group, rng):
-    settings, x = study.Settings(group=group), rng.normal(size=(3, 4, 4, 2))
+    settings, x = study.CnnToGcnnSettings(group=group), rng.normal(size=(3, 4, 4, 2))
     action = {"C4": actions.image_rotations, "D4": actions.image_dihedral}[group](4)
     ours, mean = study.gcnn(settings, 1, 4, 1).kernel(x), orbit_average(study.cnn(settings, 1, 1), action).kernel(x)
     np.testing.assert_allclose(ours.ntk, mean.ntk, rtol=1e-10)

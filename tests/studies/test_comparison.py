@@ -11,7 +11,7 @@ from equitangents import baselines, data, studies
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents_studies.common.scores import table_mean
 from equitangents_studies.comparison.page import HEADER, claims
-from equitangents_studies.comparison.study import Results, Settings, _budget, good_enough, lag
+from equitangents_studies.comparison.study import ComparisonResults, ComparisonSettings, _budget, good_enough, lag
 
 RNG = np.random.default_rng(0)
 
@@ -86,7 +86,7 @@ OWN = f"{__name__}:Brightness"
 
 class TestOwnModel:
     @pytest.mark.slow
-    @pytest.mark.parametrize(("group", "models"), [("D4", [OWN]), ("C8", [OWN, "resampling floor"])])
+    @pytest.mark.parametrize(("group", "models"), [("D4", [OWN]), ("C8", [OWN, "resampling noise floor"])])
     def test_it_gets_a_row_on_ones_own_arrays(self, group, models, own, tmp_path):
         settings = {"data": own, "group": group, "baselines": OWN, "foreign": "noise"}
         result = studies.run("comparison", out=tmp_path / "run", settings=settings, progress=False)
@@ -113,9 +113,9 @@ def made(tables, order=4):
     costs = {
         name: {"training_seconds": np.ones(5) * i, "inference_seconds": np.ones(5)} for i, name in enumerate(tables)
     }
-    problem = baselines.Problem(f"C{order}", (4, 4, 1), 2)
+    problem = baselines.BaselineProblem(f"C{order}", (4, 4, 1), 2)
     titles = {name: name for name in tables}
-    return Results(images, problem, titles, labels, costs, {}, {}, {})
+    return ComparisonResults(images, problem, titles, labels, costs, {}, {}, {})
 
 
 def random_labels(wrong):
@@ -133,7 +133,7 @@ def at(rates, repetitions, seed=0):
 
 def chosen(results, tolerated=0.02):
     """The cheapest that is shown to lose little accuracy."""
-    return min(good_enough(Settings(tolerated=tolerated), results, "rotated"), key=results.cost)
+    return min(good_enough(ComparisonSettings(tolerated=tolerated), results, "rotated"), key=results.cost)
 
 
 class TestRecommendation:
@@ -151,7 +151,7 @@ class TestRecommendation:
             few, labels={n: {s: np.tile(y, (4, 1, 1)) for s, y in of.items()} for n, of in few.labels.items()}
         )
         for measure in ("rotated", "outside"):
-            enough = [good_enough(Settings(tolerated=0.03), results, measure) for results in (few, many)]
+            enough = [good_enough(ComparisonSettings(tolerated=0.03), results, measure) for results in (few, many)]
             assert set(enough[0]) <= set(enough[1])
             costs = [min(np.median(few.costs[name]["training_seconds"]) for name in names) for names in enough]
             assert costs[0] >= costs[1]
@@ -161,7 +161,7 @@ class TestRecommendation:
     def test_thinned_to_any_number_of_repetitions_it_rarely_takes_one_that_loses_too_much(self, repetitions):
         """The cheap one loses twice what is tolerated; taken by chance in at most 5 %, however few there are."""
         wrong = [
-            "0 at 0.14" in good_enough(Settings(), at((0.14, 0.10), repetitions, seed), "rotated")
+            "0 at 0.14" in good_enough(ComparisonSettings(), at((0.14, 0.10), repetitions, seed), "rotated")
             for seed in range(150)
         ]
         assert np.mean(wrong) <= 0.05
@@ -171,7 +171,7 @@ class TestRecommendation:
         results = at(rates, repetitions)
         best = max(results.labels, key=lambda name: results.estimate(results.labels[name], "rotated").value)
         assert chosen(results) == best
-        assert repetitions > 1 or good_enough(Settings(), results, "rotated") == [best]
+        assert repetitions > 1 or good_enough(ComparisonSettings(), results, "rotated") == [best]
 
     def test_one_that_answers_as_the_best_on_every_input_loses_nothing_and_is_taken_if_inputs_are_many(self):
         labels = random_labels(0.1)
@@ -180,13 +180,13 @@ class TestRecommendation:
         assert lag(results, "rotated", "dear").value == 0
         few = {name: {s: y[..., :20] for s, y in of.items()} for name, of in results.labels.items()}
         images = SimpleNamespace(**{**vars(results.images), "test_y": np.zeros(20, int)})
-        assert good_enough(Settings(), replace(results, labels=few, images=images), "rotated") == ["cheap"]
+        assert good_enough(ComparisonSettings(), replace(results, labels=few, images=images), "rotated") == ["cheap"]
 
 
 class TestConclusions:
     def test_small_networks_that_cost_more_than_the_equivariant_one_are_left_out(self):
-        settings = Settings(group="C2", channels=(64, 64))
-        problem = baselines.Problem("C2", (8, 8, 1), 2, channels=(2, 2))
+        settings = ComparisonSettings(group="C2", channels=(64, 64))
+        problem = baselines.BaselineProblem("C2", (8, 8, 1), 2, channels=(2, 2))
         assert _budget(settings, problem, 1) == 0
         assert _budget(settings, problem, 32) >= 1
 
@@ -195,7 +195,7 @@ class TestConclusions:
         broken = y.copy()
         broken[3, 2, 17] = 1
         for labels, verdict in ((y, "holds"), (broken, "fails")):
-            found = claims(Settings(baselines=("gcnn",)), made({"gcnn": (y, labels)}))
+            found = claims(ComparisonSettings(baselines=("gcnn",)), made({"gcnn": (y, labels)}))
             assert [c.outcome for c in found if "built-in" in c.statement] == [verdict]
 
     def test_intervals_are_over_repetitions_too_where_there_are_five(self):
@@ -212,7 +212,7 @@ def agreeing(share, off=0.0):
 
 
 class TestAsTheSourceStatesThem:
-    settings = Settings(data="fashion_mnist", baselines=("ensemble", "augmented", "gcnn"), repetitions=5)
+    settings = ComparisonSettings(data="fashion_mnist", baselines=("ensemble", "augmented", "gcnn"), repetitions=5)
 
     def _judged(self, ensemble, augmented=0.8, gcnn=None, **further):
         y = np.zeros((5, 4, 200), int)
@@ -235,7 +235,7 @@ class TestAsTheSourceStatesThem:
         assert self._judged(agreeing(0.95))[name].outcome == "holds"
         assert self._judged(agreeing(0.95), gcnn=broken)[name].outcome == "fails"
 
-    def test_networks_trained_on_turned_images_stand_for_the_sources(self):
+    def test_networks_trained_on_rotated_images_stand_for_the_sources(self):
         name, y = "Orbit same predictions out of distribution: gcnn", np.zeros((5, 4, 200), int)
         found, alone = self._judged(agreeing(0.95), **{"gcnn-augmented": y}), self._judged(agreeing(0.95))
         assert name not in found

@@ -10,27 +10,27 @@ import pytest
 from equitangents import actions, nn
 from equitangents.actions import image_rotations
 from equitangents_studies import predicted_agreement as agreement
-from equitangents_studies.common.image_ensembles import Recipe, answers, floor_predictions, network, rotations
+from equitangents_studies.common.ensembles import EnsembleRecipe, answers, network, noise_floor_predictions, rotations
 from equitangents_studies.common.orbits import orbit_batch, there_and_back
-from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
+from equitangents_studies.common.scores import TrainedScores, disjoint_scores, powers_of_two
 from equitangents_studies.continuous import ImageEnsembles, image_claims
 from equitangents_studies.framework.progress import Task
 from equitangents_studies.rotated_images import study as rotated_images
 from equitangents_studies.rotated_images.study import differences, trained
-from equitangents_studies.sampling import Settings as Sampling
+from equitangents_studies.sampling import SamplingSettings as Sampling
 from equitangents_studies.sampling import TrainedEnsembles, shown, titles, trained_claims, visits
 from studies.miniatures import run
 from studies.small import flat, follow
 
-RECIPE = Recipe(patch=2, channels=(4,), members=3, ensembles=10, batch=8, learning_rate=0.1)
+RECIPE = EnsembleRecipe(patch=2, channels=(4,), members=3, ensembles=10, batch=8, learning_rate=0.1)
 SETS = ("test", "noise")
 
 
 class TestAnswers:
     action = rotations(4)
     rng = np.random.default_rng(0)
-    turned, back = rng.normal(size=(2, 2, 6, 4 * 5, 3))  # epochs, networks, elements and inputs, classes
-    found = answers(action, 2, turned, back)
+    rotated, back = rng.normal(size=(2, 2, 6, 4 * 5, 3))  # epochs, networks, elements and inputs, classes
+    found = answers(action, 2, rotated, back)
 
     def literal(self, e, r, y):
         """Outputs of the three members of an ensemble, (members, |G|, N, K)."""
@@ -38,20 +38,20 @@ class TestAnswers:
 
     def test_labels_are_those_of_the_mean_over_each_ensembles_own_members(self):
         for e, r in np.ndindex(2, 2):
-            for key, y in (("labels", self.turned), ("floor", self.back)):
+            for key, y in (("labels", self.rotated), ("noise_floor", self.back)):
                 expected = self.literal(e, r, y).mean(axis=0).argmax(axis=-1)
                 np.testing.assert_array_equal(self.found[key][e, r], expected)
 
     def test_agreement_of_members_is_their_mean_and_not_that_of_the_mean(self):
         for e, r in np.ndindex(2, 2):
-            labels = self.literal(e, r, self.turned).argmax(axis=-1)
+            labels = self.literal(e, r, self.rotated).argmax(axis=-1)
             expected = [np.mean([sum(m[g, n] == m[0, n] for g in range(4)) for m in labels]) for n in range(5)]
             np.testing.assert_allclose(self.found["members"][e, r], expected)
 
     def test_the_floor_compares_with_the_image_as_it_is(self):
         labels = np.array([[[0], [1], [2], [3]]])
         floor = np.array([[[0], [0], [2], [0]]])
-        assert floor_predictions(self.action, labels, floor).tolist() == [[3.0]]
+        assert noise_floor_predictions(self.action, labels, floor).tolist() == [[3.0]]
 
     def test_there_and_back_is_the_image_where_the_action_is_exact_and_not_elsewhere(self):
         x = np.random.default_rng(0).normal(size=(2, 8, 8, 1))
@@ -114,20 +114,20 @@ def continuous_found(*, coarse=0.4, before=0.01, last=0.01, members=0.6, floor=0
         trained[k] = {}
         for name in SETS:
             trained[k][f"labels_{name}"] = wrong(rng, share, (10, 8, 60))
-            trained[k][f"floor_{name}"] = wrong(rng, floor, (10, 8, 60))
+            trained[k][f"noise_floor_{name}"] = wrong(rng, floor, (10, 8, 60))
             trained[k][f"members_{name}"] = 8 * (1 - members) + rng.normal(0, 0.1, (10, 60))
     return ImageEnsembles(images_of(), rotations(8), RECIPE, trained, 2)
 
 
-def sampling_found(*, anew=0.04, drawn=0.04):
+def sampling_found(*, random=0.04, drawn=0.04):
     rng, action = np.random.default_rng(0), rotations(8)
-    shares = {"complete": 0.04, "anew": anew, "spaced": 0.04, "drawn": drawn}
+    shares = {"complete": 0.04, "random": random, "spaced": 0.04, "drawn": drawn}
     found = {}
     for way, share in shares.items():
         found[way] = {}
         for name in SETS:
             found[way][f"labels_{name}"] = wrong(rng, share, (10, 8, 300))
-            found[way][f"floor_{name}"] = wrong(rng, 0.05, (10, 8, 300))
+            found[way][f"noise_floor_{name}"] = wrong(rng, 0.05, (10, 8, 300))
             found[way][f"members_{name}"] = np.full((10, 300), 6.0)
     return TrainedEnsembles(images_of(300), action, RECIPE, found, 4)
 
@@ -142,10 +142,10 @@ STUDIES = {
     ("continuous", {}, ["holds"] * 5), ("continuous", {"coarse": 0.01, "last": 0.2}, {0: "fails", 2: "fails"}),
     ("continuous", {"members": 0.01}, {1: "fails"}), ("continuous", {"last": 0.2}, {3: "fails"}),
     ("continuous", {"before": 0.2}, {4: "fails"}), ("sampling", {}, ["holds"] * 2),
-    ("sampling", {"anew": 0.0}, ["fails"] * 2), ("sampling", {"anew": 0.2}, ["fails"] * 2),
+    ("sampling", {"random": 0.0}, ["fails"] * 2), ("sampling", {"random": 0.2}, ["fails"] * 2),
     ("sampling", {"drawn": 0.2}, ["holds"] * 2),  # elements left out for good are no question of the source
     # these draws differ by 0.002 more than their shares, with a standard error of 0.001 over the repetitions
-    ("sampling", {"anew": 0.04 + 0.008 * 8 / 7}, {0: "undecided"}),
+    ("sampling", {"random": 0.04 + 0.008 * 8 / 7}, {0: "undecided"}),
 ])  # fmt: skip
 def test_claims_follow_their_numbers(name, change, expected):
     follow(STUDIES[name](**change), expected)
@@ -154,7 +154,7 @@ def test_claims_follow_their_numbers(name, change, expected):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "stage", "figure"),
-    [("continuous", "images-4", "agreement-over-angles"), ("sampling", "trained-anew-1", "systematic-and-random")],
+    [("continuous", "images-4", "agreement-over-angles"), ("sampling", "trained-random-1", "systematic-and-random")],
 )
 def test_training_on_images_that_is_cut_short_goes_on_to_the_same_numbers(
     name, stage, figure, finished_miniature, tmp_path, monkeypatch
@@ -179,7 +179,7 @@ def test_training_on_images_that_is_cut_short_goes_on_to_the_same_numbers(
 
 
 def test_the_network_has_the_channels_of_the_recipe_and_an_output_for_each_class():
-    net = network(Recipe(patch=2, channels=(4, 6), members=3, ensembles=10, batch=8, learning_rate=0.1), 7)
+    net = network(EnsembleRecipe(patch=2, channels=(4, 6), members=3, ensembles=10, batch=8, learning_rate=0.1), 7)
     assert [layer.channels for layer in net.layers if isinstance(layer, nn.Conv | nn.Dense)] == [4, 6, 7]
     assert net.signals((8, 8, 1))[-1].channels == 7
 
@@ -191,7 +191,7 @@ class TestTrainedEnsembles:
         assert scores.tolist() == [1.0, 4.0]
 
     def test_the_share_in_the_range_and_the_difference(self):
-        found = Trained(np.array([1.0, 2.0, 3.0, 4.0, 2.0]), 2.5, 1.5, 3.5)
+        found = TrainedScores(np.array([1.0, 2.0, 3.0, 4.0, 2.0]), 2.5, 1.5, 3.5)
         e = found.difference((1.0, 4.0))
         assert e.value == pytest.approx(-0.1)
         assert e.low < -0.1 < e.high
@@ -201,7 +201,7 @@ class TestTrainedEnsembles:
         (np.full(25, 4.0), (3.95, 3.9, 4.0), (0.04, 0.06)),
     ], ids=["one", "four", "all alike"])  # fmt: skip
     def test_of_few_or_equal_ensembles_the_interval_is_that_of_the_expected_spread(self, scores, expected, ends):
-        e = Trained(scores, *expected).difference((1.0, 4.0))
+        e = TrainedScores(scores, *expected).difference((1.0, 4.0))
         assert (e.low, e.high) == pytest.approx(ends)
 
     def test_sizes_are_powers_of_two_and_all(self):
@@ -217,7 +217,7 @@ def outputs_that_agree(share, members, n, rng):
 
 
 class TestClaimOverMembers:
-    settings = rotated_images.Settings(members=40, train_images=20, test_images=60, foreign_images=60)
+    settings = rotated_images.RotatedSettings(members=40, train_images=20, test_images=60, foreign_images=60)
 
     def _results(self, shift):
         rng, sizes = np.random.default_rng(0), powers_of_two(40)
@@ -225,7 +225,7 @@ class TestClaimOverMembers:
         outputs = {name: outputs_that_agree(0.7, 40, 60, rng) for name in images.sets}
         labels = {name: np.stack([y.argmax(axis=-1)] * 2) for name, y in outputs.items()}
         mean = {name: y[:, 0] for name, y in labels.items()}
-        found = rotated_images.Results(images, np.array([0, 1]), labels, mean, {}, outputs)
+        found = rotated_images.RotatedResults(images, np.array([0, 1]), labels, mean, {}, outputs)
         zero = {name: np.zeros((len(sizes), 3)) for name in outputs}
         predicted = {}
         for name in outputs:
@@ -255,7 +255,7 @@ class TestClaimOverMembers:
 
 
 class TestClaimsOverWidth:
-    settings = agreement.Settings(widths=(4, 16, 64), members=64, steps=(5,))
+    settings = agreement.AgreementSettings(widths=(4, 16, 64), members=64, steps=(5,))
 
     def _results(self, shares, expected=0.8):
         """Networks of each width whose turns keep the class with probability `shares`; theory expects `expected`."""
@@ -265,13 +265,13 @@ class TestClaimsOverWidth:
         of = lambda share: {name: outputs_that_agree(share, 64, 50, rng)[None] for name in images.sets}
         outputs = {width: of(share) for width, share in zip(self.settings.widths, shares, strict=True)}
         zero = {name: np.zeros((1, len(sizes), 3)) for name in images.sets}
-        ideal = agreement.Results(images, action, (5,), tuple(sizes), flat({1: of(expected)}), zero)
+        ideal = agreement.AgreementResults(images, action, (5,), tuple(sizes), flat({1: of(expected)}), zero)
         predicted = {
             name: np.array([[ideal.trained(1, name, 5, m).scores.mean() for m in sizes]])[..., None]
             + np.array([0.0, -0.05, 0.05])
             for name in images.sets
         }
-        return agreement.Results(images, action, (5,), tuple(sizes), flat(outputs), predicted)
+        return agreement.AgreementResults(images, action, (5,), tuple(sizes), flat(outputs), predicted)
 
     @pytest.mark.parametrize(("shares", "expected"), [
         ((0.6, 0.7, 0.78), {0: "holds"}), ((0.75, 0.7, 0.6), ["fails"] * 4), ((0.4, 0.7, 0.775), {2: "holds"}),

@@ -19,12 +19,12 @@ from equitangents.errors import InvalidArgumentError, MissingLibraryError
 from equitangents_studies.data import open_image_folder
 from equitangents_studies.framework.progress import Task
 from equitangents_studies.imagenet_scale import training
-from equitangents_studies.imagenet_scale.study import PRESETS, Results, check_settings, claims, sizes_of
+from equitangents_studies.imagenet_scale.study import PRESETS, ScaleResults, check_settings, claims, sizes_of
 from equitangents_studies.systems import rotate, transformation
 from studies.miniatures import TINY
 from studies.small import follow
 
-RECIPE = training.Recipe(pixels=4, batch=6, steps=7, rate=0.1, decay=1e-3, augment=True, every=2, seed=3)
+RECIPE = training.NetworkRecipe(pixels=4, batch=6, steps=7, rate=0.1, decay=1e-3, augment=True, every=2, seed=3)
 
 
 class Small(nn.Module):
@@ -142,7 +142,7 @@ class TestClaims:
             clean = after[2] if name == "Mixer-B" else after[0]
             found[name, "I"] = right(at["I"], clean, 0.2)
             found[name, "O(3)^d"] = right(at["O(3)^d"], after[1], 0.2 + more / 100)
-        return Results(self.sizes, found, {})
+        return ScaleResults(self.sizes, found, {})
 
     @pytest.mark.parametrize(
         ("change", "expected"),

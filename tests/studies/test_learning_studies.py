@@ -23,12 +23,17 @@ def noisy(mean, count=6, spread=0.01, seed=0):
 
 class TestLearningCurves:
     SETTINGS = dataclasses.replace(
-        settings_of.Settings(), data="cifar10", pixels=32, models=("FCN", "VEC"), predicted_sizes=(200, 400), draws=200
+        settings_of.CurveSettings(),
+        data="cifar10",
+        pixels=32,
+        models=("FCN", "VEC"),
+        predicted_sizes=(200, 400),
+        draws=200,
     )
     SIZES = np.geomspace(20, 3200, 12).astype(int)
 
     def results(self, beyond=0.2, rotated=1.0, missed=0, **changed):
-        """Errors with the exponent 0.2, and from 300 images on `beyond`; `rotated` times as many of VEC when turned."""
+        """Errors with the exponent 0.2, from 300 images on `beyond`; VEC `rotated` times as many on rotated ones."""
         n = self.SIZES
         growing = np.where(n < 300, n**-0.2, 300 ** (beyond - 0.2) * n**-beyond)
         error = {"FCN": noisy(growing), "VEC": noisy(0.9 * growing)}
@@ -43,7 +48,7 @@ class TestLearningCurves:
             "omniscient": exact, "inputs": exact, "recovered": recovered, "whole": {}, "exact_right": {},
             **{f"feature_{what}": {} for what in ("right", "ridge", "validation")},
         }  # fmt: skip
-        return settings_of.Results(**{**filled, **changed})
+        return settings_of.CurveResults(**{**filled, **changed})
 
     def claims(self, **changed):
         return page.claims(self.SETTINGS, self.results(**changed))
@@ -132,7 +137,7 @@ class TestLearningCurves:
         assert mine[0].number == pytest.approx(grown[0], abs=0.01)
 
     def test_curves_and_the_whole_learn_images_that_are_prepared_so(self):
-        plain = dataclasses.replace(settings_of.Settings(), data="textures", whole_images=40, whole_tested=9)
+        plain = dataclasses.replace(settings_of.CurveSettings(), data="textures", whole_images=40, whole_tested=9)
         norm = dataclasses.replace(plain, prepared="norm")
         size = lambda images: np.sqrt((images**2).mean(axis=(1, 2, 3)))
         shift = lambda images: np.abs(images.mean(axis=(1, 2, 3))).max()
@@ -174,12 +179,12 @@ class TestSpectra:
         ({"right": np.nan}, {0: "undecided", 2: "undecided"}),
     ])  # fmt: skip
     def test_claims_follow_their_numbers(self, change, expected):
-        results = spectra.Results({("digits", "C4"): self.case(**change)})
-        follow(spectra.claims(spectra.Settings(), results), expected)
+        results = spectra.SpectraResults({("digits", "C4"): self.case(**change)})
+        follow(spectra.claims(spectra.SpectraSettings(), results), expected)
 
-    def test_images_are_turned_so_that_the_group_is_their_symmetry(self):
-        settings = spectra.Settings(images=50, pixels=8)
-        turned, _ = spectra.load(settings, "digits", "C4", None)
-        assert turned.shape == (50, 8, 8, 1)
+    def test_images_are_rotated_so_that_the_group_is_their_symmetry(self):
+        settings = spectra.SpectraSettings(images=50, pixels=8)
+        rotated, _ = spectra.load(settings, "digits", "C4", None)
+        assert rotated.shape == (50, 8, 8, 1)
         with pytest.raises(InvalidArgumentError, match="sizes"):
             spectra.check_settings(dataclasses.replace(settings, sizes=(10, 45)), None)

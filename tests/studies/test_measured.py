@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.framework.measured import Found, Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.progress import Progress
+from equitangents_studies.framework.measured import Keyed, Results, StageArrays, Stages, by, measured
+from equitangents_studies.framework.progress import StudyProgress
 
 LAWS, GROUPS, WIDTHS = ("normal", "uniform"), ("I", "C2", "C4"), (8, 16)
 LEVELS = {"law": LAWS, "group": GROUPS, "width": WIDTHS, "kind": ("ntk", "nngp")}
@@ -22,7 +22,7 @@ class Folder:
 
     def stages(self, work):
         self.seen += [(one.name, one.title) for one in work.values()]
-        with Progress(shown=False).task("") as task:
+        with StudyProgress(shown=False).task("") as task:
             return {key: one.compute(task) for key, one in work.items()}
 
 
@@ -31,7 +31,7 @@ def number(law, group, width):
     return 100 * LAWS.index(law) + 10 * GROUPS.index(group) + WIDTHS.index(width)
 
 
-class Results(Measured):
+class ScoreResults(Results):
     source: str
     scores: Keyed[np.ndarray] = by("group law", "member width")
     first: Keyed[float] = by("law width", of="first_{law}")
@@ -43,7 +43,7 @@ def compute(offset, law, width, task):
 
 
 def found(folder, offset=0):
-    part = Part("{law}-{width}", "{law} of {width}", lambda *at: compute(offset, *at))
+    part = Stages("{law}-{width}", "{law} of {width}", lambda *at: compute(offset, *at))
     return measured(folder, part, levels=LEVELS)
 
 
@@ -51,15 +51,15 @@ def test_stages_are_named_and_titled_by_their_coordinates():
     folder = Folder()
     found(folder)
     assert folder.seen == [(f"{law}-{width}", f"{law} of {width}") for law in LAWS for width in WIDTHS]
-    measured(folder, Part("a-{law}", lambda law: law.upper(), lambda law, task: {}), levels=LEVELS)
+    measured(folder, Stages("a-{law}", lambda law: law.upper(), lambda law, task: {}), levels=LEVELS)
     assert folder.seen[4:] == [("a-normal", "NORMAL"), ("a-uniform", "UNIFORM")]
     places = {"group": ("O(3)^d", "a/b")}  # no names of files
-    measured(folder, Part("x-{group#}", "{group}", lambda group, task: {}), levels=places)
+    measured(folder, Stages("x-{group#}", "{group}", lambda group, task: {}), levels=places)
     assert folder.seen[6:] == [("x-0", "O(3)^d"), ("x-1", "a/b")]
 
 
 def test_axes_that_are_coordinates_are_cut_and_coordinates_that_are_axes_are_stacked():
-    results = Results.read(found(Folder()), source="here")
+    results = ScoreResults.read(found(Folder()), source="here")
     assert results.source == "here"
     assert set(results.scores) == {(group, law) for group in GROUPS for law in LAWS}
     for (group, law), scores in results.scores.items():
@@ -70,27 +70,27 @@ def test_axes_that_are_coordinates_are_cut_and_coordinates_that_are_axes_are_sta
     assert all(type(value) is float for value in results.first.values())
     with pytest.raises(AttributeError):
         results.source = "there"
-    part = Part("{law}-{width}", "", lambda law, width, task: {})
-    assert Results.read(measured(Folder(), part, levels={**LEVELS, "law": ()}), source="here").scores == {}
+    part = Stages("{law}-{width}", "", lambda law, width, task: {})
+    assert ScoreResults.read(measured(Folder(), part, levels={**LEVELS, "law": ()}), source="here").scores == {}
 
 
 def test_one_coordinate_is_its_own_key_and_without_any_there_is_one_array():
-    class Plain(Measured):
+    class Plain(Results):
         mean: Keyed[np.ndarray] = by("kind", "n", of="{kind}")
         total: np.ndarray = by("", "n kind", of="{kind}")
 
     arrays = {"ntk": np.arange(3), "nngp": 5 + np.arange(3)}
-    plain = Plain.read(measured(Folder(), Part("only", "Only", lambda task: arrays), levels=LEVELS))
+    plain = Plain.read(measured(Folder(), Stages("only", "Only", lambda task: arrays), levels=LEVELS))
     assert {kind: value.tolist() for kind, value in plain.mean.items()} == {"ntk": [0, 1, 2], "nngp": [5, 6, 7]}
     assert plain.total.tolist() == [[0, 5], [1, 6], [2, 7]]
 
 
 def test_coordinates_may_be_given_together():
-    class Some(Measured):
+    class Some(Results):
         scores: Keyed[np.ndarray] = by("data model", "draw")
 
     cases = [("digits", "MLP"), ("letters", "CNN"), ("letters", "MLP")]
-    part = Part("{data}-{model}", "", lambda name, model, task: {"scores": np.array([len(name), ord(model[0])])})
+    part = Stages("{data}-{model}", "", lambda name, model, task: {"scores": np.array([len(name), ord(model[0])])})
     some = Some.read(measured(Folder(), part, levels={"data model": cases}))
     assert list(some.scores) == cases
     assert some.scores["letters", "CNN"].tolist() == [7, ord("C")]
@@ -100,25 +100,25 @@ def test_coordinates_may_be_given_together():
 def test_arrays_of_other_axes_are_refused(shape):
     stages = [({"law": law, "width": width}, {"scores": np.zeros(shape)}) for law in LAWS for width in WIDTHS]
     with pytest.raises(InvalidArgumentError, match=r"scores is \(.*\); expected 'group' or 'member'; the axes"):
-        Results.read(Found({"": stages}, LEVELS), source="here")
+        ScoreResults.read(StageArrays({"": stages}, LEVELS), source="here")
 
 
 def test_what_no_stage_holds_is_named():
-    part = Part("{law}-{width}", "", lambda law, width, task: {"scores": np.zeros((3, 2))})
+    part = Stages("{law}-{width}", "", lambda law, width, task: {"scores": np.zeros((3, 2))})
     with pytest.raises(InvalidArgumentError, match=r"name is 'first_\{law\}'"):
-        Results.read(measured(Folder(), part, levels=LEVELS), source="here")
+        ScoreResults.read(measured(Folder(), part, levels=LEVELS), source="here")
     with pytest.raises(InvalidArgumentError, match=r"levels has no values of \['step'\]"):
-        measured(Folder(), Part("{step}", "", lambda step, task: {}), levels=LEVELS)
+        measured(Folder(), Stages("{step}", "", lambda step, task: {}), levels=LEVELS)
 
 
 def test_arrays_of_the_same_name_are_told_apart_by_their_part():
-    class Both(Measured):
+    class Both(Results):
         small: Keyed[float] = by("width", of="small.scores")
         large: Keyed[float] = by("law", of="large.scores")
 
     parts = [
-        Part("small-{width}", "", lambda width, task: {"scores": np.array(width)}),
-        Part("large-{law}", "", lambda law, task: {"scores": np.array(len(law))}),
+        Stages("small-{width}", "", lambda width, task: {"scores": np.array(width)}),
+        Stages("large-{law}", "", lambda law, task: {"scores": np.array(len(law))}),
     ]
     both = Both.read(measured(Folder(), parts[0], levels=LEVELS) | measured(Folder(), parts[1], levels=LEVELS))
     assert both.small == {8: 8, 16: 16}

@@ -26,8 +26,8 @@ from equitangents_studies.moving_outputs.tasks import (
     RIGHT,
     VISCOSITY,
     WRONG,
+    MovingSettings,
     MovingTask,
-    Settings,
     flow_symmetries,
     flows,
     mask_symmetries,
@@ -60,7 +60,7 @@ def problem(kernel, symmetry, positions, sets=None):
     """What the networks of one kernel with one symmetry learn from two inputs; those off the data are test inputs."""
     foreign = None if sets is None else sets[2]
     return MovingTask(
-        settings=Settings(few=2, units=TIMES), kernel=kernel, symmetries={RIGHT: symmetry}, positions=positions,
+        settings=MovingSettings(few=2, units=TIMES), kernel=kernel, symmetries={RIGHT: symmetry}, positions=positions,
         draw=lambda k: sets, foreign=foreign, scores={}, net=None,
     )  # fmt: skip
 
@@ -71,7 +71,7 @@ def cases():
     return {
         "masks": (patches, quarter, (3, 3), (3, 3, 1), (3, 3, 1)),
         "vectors": (patches, moved, (3, 3), (3, 3, 2), (3, 3, 2)),
-        "half turns of vectors": (patches, subgroup, (3, 3), (3, 3, 2), (3, 3, 2)),
+        "vectors, C2": (patches, subgroup, (3, 3), (3, 3, 2), (3, 3, 2)),
         "signals on C4": (whole, plane, (), (2, 4, 1), (4,)),
     }
 
@@ -100,7 +100,7 @@ def test_augmented_and_equivariant_means_agree_at_every_time(name, rng):
     x, test, y = rng.normal(size=(2, *shape)), rng.normal(size=(2, *shape)), rng.normal(size=(2, *target))
     p = problem(kernel, symmetry, positions, (x, y, test, y))
     found = over_time(p)
-    assert not found["apart"].max() > 1e-9
+    assert not found["difference"].max() > 1e-9
     assert not found["error_augmented"].max() > 1e-9
     assert not found["error_equivariant"].max() > 1e-9
     assert found["error_plain"].min() > 0.01
@@ -110,8 +110,8 @@ def test_what_the_wrong_group_leaves_alone_does_not_move(rng):
     symmetry = flow_symmetries()[WRONG]
     block = patches(*rng.normal(size=(2, 2, 3, 3, 2)))
     moved = moved_block(block, symmetry, 1, (3, 3)).reshape(block.shape)
-    turned = np.rot90(block.reshape(2, 9, 2, 3, 3), -1, axes=(3, 4)).reshape(block.shape)
-    np.testing.assert_array_equal(moved, turned)
+    rotated = np.rot90(block.reshape(2, 9, 2, 3, 3), -1, axes=(3, 4)).reshape(block.shape)
+    np.testing.assert_array_equal(moved, rotated)
 
 
 N = (2, 4, 8, 16)
@@ -127,7 +127,7 @@ def time_claims(learning, noun):
 
 
 class TestClaims:
-    def learning(self, right=3.0, wrong=0.6, apart=1e-13, moved=1e-13, plain=0.5):
+    def learning(self, right=3.0, wrong=0.6, difference=1e-13, moved=1e-13, plain=0.5):
         all_of = lambda value: np.full((len(SETS), len(TIMES)), value)
         size = dict(zip(MODELS, (moved, moved, plain), strict=True))
         return Learning(
@@ -135,7 +135,7 @@ class TestClaims:
             titles={PLAIN: "nothing built in", RIGHT: "C4", WRONG: "wrong"},
             scores={"squared": {PLAIN: curve(1, 0), RIGHT: curve(right, 1), WRONG: curve(wrong, 2)}},
             errors={model: all_of(size[model]) for model in MODELS},
-            apart=all_of(apart),
+            difference=all_of(difference),
             trained={},
         )
 
@@ -149,8 +149,8 @@ class TestClaims:
     @pytest.mark.parametrize(("of", "change", "expected"), [
         (study.saving_claims, {}, ["holds", "holds"]),
         (study.saving_claims, {"right": 0.5, "wrong": 2.0}, ["fails", "fails"]), (time_claims, {}, ["holds"] * 3),
-        (time_claims, {"apart": 1e-3}, {0: "fails"}), (time_claims, {"moved": 1e-3}, {1: "fails"}),
-        (time_claims, {"plain": 1e-4}, {2: "fails"}), (time_claims, {"apart": np.nan}, {0: "undecided"}),
+        (time_claims, {"difference": 1e-3}, {0: "fails"}), (time_claims, {"moved": 1e-3}, {1: "fails"}),
+        (time_claims, {"plain": 1e-4}, {2: "fails"}), (time_claims, {"difference": np.nan}, {0: "undecided"}),
     ])  # fmt: skip
     def test_claims_follow_their_numbers(self, of, change, expected):
         follow(of(self.learning(**change), "images"), expected)
@@ -164,7 +164,7 @@ class TestTrained:
     )
     def test_the_claim_is_on_the_mean_and_free_of_the_bias_of_few_networks(self, bias, members, verdict):
         outputs = np.random.default_rng(1).normal(size=(1, members, 200)) + bias
-        follow([study.trained_claim(Settings(steps=(5,)), dict.fromkeys(SETS, outputs), "flows")], [verdict])
+        follow([study.trained_claim(MovingSettings(steps=(5,)), dict.fromkeys(SETS, outputs), "flows")], [verdict])
 
     def test_networks_that_move_their_outputs_have_no_deviation(self, rng):
         f = rng.normal(size=(2, 3, 2, 3, 3, 2))  # steps, members, inputs, fields
@@ -191,18 +191,18 @@ class TestFlows:
         curl = d(force)[:, :, 1, 0] - d(force)[:, :, 0, 1]  # what no pressure can balance
         assert np.abs(curl).max() < 1e-4 * np.abs(d(change)).max()
 
-    def test_turned_flows_are_flows_of_the_same_law(self):
+    def test_rotated_flows_are_flows_of_the_same_law(self):
         quarter = np.array([[0.0, -1.0], [1.0, 0.0]])
-        before, after = flows(2, Settings(pixels=6, waves=1, time=0.5), (0,))
-        turn = flow_symmetries()[RIGHT].inputs
-        turn.verify(before)
+        before, after = flows(2, MovingSettings(pixels=6, waves=1, time=0.5), (0,))
+        rotate = flow_symmetries()[RIGHT].inputs
+        rotate.verify(before)
         spectrum = lambda z: np.abs(np.fft.fft2(z, axes=(1, 2))) ** 2
-        turned = np.asarray(turn(1, before))
-        np.testing.assert_allclose(turned.mean(axis=(1, 2)), before.mean(axis=(1, 2)) @ quarter.T, atol=1e-12)
-        kept = spectrum(turned)[:, 2:-1, 2:-1]  # waves of length 1 stay waves of length 1
+        rotated = np.asarray(rotate(1, before))
+        np.testing.assert_allclose(rotated.mean(axis=(1, 2)), before.mean(axis=(1, 2)) @ quarter.T, atol=1e-12)
+        kept = spectrum(rotated)[:, 2:-1, 2:-1]  # waves of length 1 stay waves of length 1
         assert np.abs(kept).max() < 1e-20
-        assert np.abs(np.fft.ifft2(np.fft.fft2(turned, axes=(1, 2)), axes=(1, 2)).imag).max() < 1e-12
-        assert tasks.divergence(np.asarray(turn(1, after - before)), turned) < 1e-12
+        assert np.abs(np.fft.ifft2(np.fft.fft2(rotated, axes=(1, 2)), axes=(1, 2)).imag).max() < 1e-12
+        assert tasks.divergence(np.asarray(rotate(1, after - before)), rotated) < 1e-12
 
     def test_a_gradient_has_divergence_and_a_stream_has_none(self):
         i, j = np.indices((8, 8)) * 2 * np.pi / 8
@@ -227,8 +227,8 @@ class TestScenes:
 
 
 class TestOrientations:
-    def test_elements_of_turned_images_turn_with_them(self):
-        settings = Settings(task="turns", order=4, angles=8, rings=2, sizes=(2, 4), test=2)
+    def test_elements_of_rotated_images_rotate_with_them(self):
+        settings = MovingSettings(task="rotations", order=4, angles=8, rings=2, sizes=(2, 4), test=2)
         x, y, _, _ = tasks.plane_draw(settings, None, 0)
         symmetry = plane_symmetries(4)[RIGHT]
         moved = np.asarray(symmetry.outputs(1, y))
@@ -239,18 +239,18 @@ class TestOrientations:
 
 @pytest.mark.parametrize(("changes", "said"), [
     ({"sizes": (4, 2)}, "increasing"), ({"few": 40}, "few"), ({"task": "flows", "waves": 3}, "sum of two squares"),
-    ({"task": "flows", "pixels": 4}, "resolves"), ({"task": "turns", "angles": 12}, "multiple of the order"),
-    ({"task": "turns", "order": 5, "angles": 15}, "even"), ({"task": "turns", "data": "nothing"}, "data"),
-    ({"task": "turns", "sizes": (4, 2000)}, "at most"),
+    ({"task": "flows", "pixels": 4}, "resolves"), ({"task": "rotations", "angles": 12}, "multiple of the order"),
+    ({"task": "rotations", "order": 5, "angles": 15}, "even"), ({"task": "turns", "data": "nothing"}, "data"),
+    ({"task": "rotations", "sizes": (4, 2000)}, "at most"),
 ])  # fmt: skip
 def test_settings_that_cannot_be_are_refused(changes, said):
     with pytest.raises(InvalidArgumentError, match=said):
-        tasks.check_settings(Settings(**changes), None)
+        tasks.check_settings(MovingSettings(**changes), None)
 
 
-def test_images_of_turns_may_all_be_used(monkeypatch):
+def test_images_of_rotations_may_all_be_used(monkeypatch):
     monkeypatch.setattr(tasks, "upright", lambda name, data_dir: np.zeros((10, 4, 4, 1)))
-    settings = Settings(task="turns", sizes=(2, 4), test=6, few=1, trained=2)
+    settings = MovingSettings(task="rotations", sizes=(2, 4), test=6, few=1, trained=2)
     tasks.check_settings(settings, None)
     with pytest.raises(InvalidArgumentError, match="at most 10"):
         tasks.check_settings(dataclasses.replace(settings, test=7), None)

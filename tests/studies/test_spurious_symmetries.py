@@ -15,8 +15,8 @@ from equitangents_studies.spurious_symmetries.study import (
     ARCHITECTURES,
     GROUPS,
     INFERENCES,
-    Pool,
-    Results,
+    PoolErrors,
+    SpuriousResults,
     extra,
     folds_of,
     measure_pool,
@@ -60,7 +60,7 @@ class TestPools:
             measure_pool(*given, stopped)
         kept = {path: path.stat().st_ino for path in tmp_path.glob("0/ntk/c/*/*")}
         assert len(kept) == 1
-        pool = Pool(("I", "O(3d)"), sizes, **measure_pool(*given, lambda done, total: None))
+        pool = PoolErrors(("I", "O(3d)"), sizes, **measure_pool(*given, lambda done, total: None))
         assert kept == {path: path.stat().st_ino for path in kept}
         K = np.asarray(architecture("FCN", 1).kernel(x.astype(np.float64)).ntk)
         ridge = 1e-4 * np.trace(K) / 30
@@ -86,7 +86,7 @@ class TestPools:
 
 def made_pool(sizes, errors, rng, tested=500, equal=1e-7):
     wrong = (rng.random((len(sizes), 6, tested)) < np.asarray(errors)[:, None, None]).mean(axis=2)
-    return Pool(GROUPS, np.asarray(sizes), wrong, np.full(5, equal))
+    return PoolErrors(GROUPS, np.asarray(sizes), wrong, np.full(5, equal))
 
 
 class TestClaims:
@@ -122,9 +122,9 @@ class TestClaims:
         }
         changes = {a: np.full((5, 4), equal) for a in ARCHITECTURES}
         single = {a: best[a, "NTK"][..., None] + draws / 100 + np.zeros(2) for a in ARCHITECTURES}
-        return Results(best, best, share, changes, pools, small, None, single)
+        return SpuriousResults(best, best, share, changes, pools, small, None, single)
 
-    SETTINGS = study.Settings(
+    SETTINGS = study.SpuriousSettings(
         **{**vars(study.PRESETS["desk"]), "models": ("FCN", "VEC"), "images": (12000, 12000), "small_pixels": 24}
     )
 
@@ -143,12 +143,12 @@ class TestClaims:
         follow(claims(self.SETTINGS, self.results(**change)), expected)
 
     def test_with_8_pixels_a_side_lap8_is_gap_and_is_not_counted_twice(self):
-        assert "LAP8" not in study.architectures_of(study.Settings(pixels=8))
-        assert study.architectures_of(study.Settings(pixels=16)) == ARCHITECTURES
+        assert "LAP8" not in study.architectures_of(study.SpuriousSettings(pixels=8))
+        assert study.architectures_of(study.SpuriousSettings(pixels=16)) == ARCHITECTURES
 
 
 def test_every_repetition_has_images_of_its_own():
-    asked = study.Settings(data="textures", train_images=20, test_images=10)
+    asked = study.SpuriousSettings(data="textures", train_images=20, test_images=10)
     found = repeated_images(asked, None, asked.repetitions)
     assert len(found) == study.PRESETS["quick"].repetitions
     assert not np.array_equal(found[0].train_x, found[1].train_x)

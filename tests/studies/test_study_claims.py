@@ -1,6 +1,7 @@
 """Claims of four studies, on numbers made for the purpose: true ones hold and false ones fail."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ from equitangents_studies.ising import claims as ising_claims
 from equitangents_studies.rotated_images import study as rotated_images
 from studies.small import follow
 
-ISING = ising.Settings(members=120, widths=(8, 64), groups=(1, 2, 4), steps=(0, 1, 2), test_spins=6)
-ROTATED = rotated_images.Settings(members=12, train_images=20, test_images=60, foreign_images=60)
-WIDTHS = kernel_convergence.Settings(widths=(4, 16, 64), batches=40)
+ISING = ising.IsingSettings(members=120, widths=(8, 64), groups=(1, 2, 4), steps=(0, 1, 2), test_spins=6)
+ROTATED = rotated_images.RotatedSettings(members=12, train_images=20, test_images=60, foreign_images=60)
+WIDTHS = kernel_convergence.ConvergenceSettings(widths=(4, 16, 64), batches=40)
 
 
 def toy_results(*, common=0.0, spread=1.0, infinite=0.0, control=1.0, members=200):
@@ -24,15 +25,15 @@ def toy_results(*, common=0.0, spread=1.0, infinite=0.0, control=1.0, members=20
     exact, plain = np.zeros((2, 2, 4, 30))
     exact[1, 2, 3] = infinite
     plain[1, 2, 3] = control
-    return toy.Results(
+    return toy.ToyResults(
         times=np.array([0, 5]), train_x=np.zeros((1, 2)), truth=np.zeros((1, 1)), scale=1.0,
-        augmented=toy.Trained(orbits, (exact, exact), maps={}),
+        augmented=toy.ToyPredictions(orbits, (exact, exact), maps={}),
         plain_orbits=(plain, plain),
     )  # fmt: skip
 
 
 def toy_claims(*, members=200, **how):
-    settings = toy.Settings(members=members, steps=(0, 5), orbit_points=30)
+    settings = toy.ToySettings(members=members, steps=(0, 5), orbit_points=30)
     return toy.claims(settings, toy_results(members=members, **how))
 
 
@@ -49,7 +50,7 @@ def ising_results(*, distances=(1.0, 0.0), spread=1.0, shared=0.0):
     alike = shared * np.random.default_rng(1).normal(size=(3, 1, 4, 6))
     members |= {(64, name): members[64, name] + alike for name in ising.SETS}
     each = lambda value: dict.fromkeys(ising.SETS, value)
-    return ising.Results(
+    return ising.IsingResults(
         times=np.array([0, 1, 2]), mean=each(mean), members=members,
         predicted=each(np.broadcast_to(predicted, (3, 3, 400))), curve={},
     )  # fmt: skip
@@ -67,7 +68,7 @@ def convergence_results(*, rate=-0.5, off=0.0):
     errors = noise.std(axis=1, ddof=1) / 40**0.5
     means = exact + noise + off * errors[:, None]
     each = lambda value: {(s, k): value for s in kernel_convergence.SPACES for k in kernel_convergence.KINDS}
-    return kernel_convergence.Results(each(exact), each(means), each(errors))
+    return kernel_convergence.ConvergenceResults(each(exact), each(means), each(errors))
 
 
 def rotated_results(*, mean_errors=0, infinite_errors=0, untrained=0, steady=False, moved=None):
@@ -91,7 +92,7 @@ def rotated_results(*, mean_errors=0, infinite_errors=0, untrained=0, steady=Fal
     if moved is not None:
         changes = {name: np.array([0.0, moved]) for name in infinite}
     leads = {name: np.array([0.0, 0.02]) for name in infinite}
-    return rotated_images.Results(
+    return rotated_images.RotatedResults(
         images, np.array([0, 1]), members, mean, infinite, {}, deviation=changes, margin=leads
     )
 
@@ -122,6 +123,24 @@ STUDIES = {
 ])  # fmt: skip
 def test_claims_follow_their_numbers(name, change, expected):
     follow(STUDIES[name](**change), expected)
+
+
+@pytest.mark.parametrize(("group", "order", "exact"), [("D4", 8, True), ("C8", 8, False)])
+def test_rotated_images_claim_an_invariant_mean_only_of_groups_that_keep_pixels(group, order, exact):
+    settings = dataclasses.replace(ROTATED, group=group)
+    action = rotated_images.image_action(settings, rotated_images.chosen_images(settings, None))
+    assert (action.group.order, action.exact) == (order, exact)
+    shared = SimpleNamespace(exact=exact, group=rotated_images.ROTATIONS.group)
+    judged = rotated_images.claims(settings, dataclasses.replace(rotated_results(), action=shared))
+    assert any("infinite width" in claim.statement for claim in judged) == exact
+
+
+@pytest.mark.parametrize("net", ["patches", "FCN", "LCN", "VEC", "GAP"])
+def test_rotated_images_take_networks_whose_infinite_mean_is_invariant(net):
+    settings = dataclasses.replace(ROTATED, net=net, channels=(4, 4))
+    built = rotated_images.network(settings, 10)
+    assert built.invariant_under(rotated_images.ROTATIONS, (8, 8, 1))
+    assert built.init(0, (8, 8, 1))
 
 
 def test_numbers_of_claims_are_those_that_were_planted():
@@ -165,7 +184,7 @@ def test_changes_and_leads_are_relative_to_the_size_of_outputs_and_0_before_trai
     outputs = np.zeros((2, 4, 1, 3))  # (times, |G|, inputs, classes)
     outputs[1] = [[3.0, 1.0, 2.0]]
     outputs[1, 2] = [[3.0, 1.0, 2.5]]
-    moved, least = rotated_images.margins(outputs)
+    moved, least = rotated_images.margins(rotated_images.ROTATIONS, outputs)
     size = np.sqrt((outputs[1] ** 2).mean())
     assert (moved[0], least[0]) == (0, 0)
     assert (moved[1], least[1]) == pytest.approx((0.5 / size, 0.5 / size))

@@ -13,7 +13,7 @@ import pytest
 from equitangents import studies
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.framework import stage_files
+from equitangents_studies.framework import folder as run_folder
 from studies.small import FiveStages, five_stages
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -37,25 +37,25 @@ class TestDamage:
         caplog.set_level("CRITICAL", "equitangents")
         path = tmp_path / "a.npz"
         arrays = {"x": np.arange(6.0).reshape(2, 3), "label": np.array(["a", "b"])}
-        stage_files.write(path, arrays, "print")
+        run_folder.write_stage(path, arrays, "print")
         good, lost = path.read_bytes(), 0
         for place in range(0, len(good), 2):
             path.write_bytes(good[:place] + bytes([good[place] ^ 1 << place % 8]) + good[place + 1 :])
-            found = stage_files.read(path, "print")
+            found = run_folder.read_stage(path, "print")
             lost += found is None
             assert found is None or found.keys() == arrays.keys()
             assert found is None or all(np.array_equal(found[key], arrays[key]) for key in arrays), place
         assert lost > len(good) / 8
         for length in range(0, len(good), 7):
             path.write_bytes(good[:length])
-            assert stage_files.read(path, "print") is None
+            assert run_folder.read_stage(path, "print") is None
 
     def test_of_a_header_that_asks_for_less_is_no_shorter_array(self, tmp_path):
         path = tmp_path / "a.npz"
-        stage_files.write(path, {"x": np.random.default_rng(0).normal(size=9000)}, "print")  # the header is plain
+        run_folder.write_stage(path, {"x": np.random.default_rng(0).normal(size=9000)}, "print")  # the header is plain
         assert b"(9000,)" in path.read_bytes()
         path.write_bytes(path.read_bytes().replace(b"(9000,)", b"(1000,)"))
-        assert stage_files.read(path, "print") is None
+        assert run_folder.read_stage(path, "print") is None
 
     @pytest.mark.parametrize("how", ["flipped", "cut", "empty"])
     def test_of_a_stage_is_said_and_the_stage_is_computed_again(self, whole, capsys, how):
@@ -85,7 +85,7 @@ class TestDamage:
 
 class TestTheDisk:
     def test_that_is_full_is_one_line_and_complete_stages_are_kept(self, tmp_path, whole, capsys, monkeypatch):
-        out, stored = tmp_path / "run", stage_files.write
+        out, stored = tmp_path / "run", run_folder.write_stage
 
         def until_full(path, arrays, fingerprint):
             if path.stem == "stage-2":
@@ -98,7 +98,7 @@ class TestTheDisk:
             stored(path, arrays, fingerprint)
 
         with monkeypatch.context() as patch:
-            patch.setattr(stage_files, "write", until_full)
+            patch.setattr(run_folder, "write_stage", until_full)
             made = FiveStages(slow=False)
             info = studies.StudyInfo("five", "Five", "nobody", ("quick",), "s", "none")
             studies.add(info, made.study(), made.present)
@@ -123,7 +123,7 @@ class TestTheDisk:
             resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(stage_files, "write", filling)
+        monkeypatch.setattr(run_folder, "write_stage", filling)
         try:
             with pytest.raises(OSError, match="No space left on device"):
                 five_stages(tmp_path / "run")
@@ -135,9 +135,9 @@ class TestTheDisk:
             raise PermissionError(13, "Permission denied", str(path))
 
         with monkeypatch.context() as patch:
-            patch.setattr(stage_files, "file_bytes", denied)
+            patch.setattr(run_folder, "file_bytes", denied)
             with pytest.raises(PermissionError):
-                stage_files.read(whole / "stages" / "stage-1.npz", "print")
+                run_folder.read_stage(whole / "stages" / "stage-1.npz", "print")
 
 
 class TestVersions:

@@ -10,7 +10,7 @@ from tools.results.markers import filled, finder, plain
 from tools.results.publish import publish
 
 from equitangents import studies
-from equitangents_studies.framework.settings import as_dict, changed
+from equitangents_studies.framework.study import as_dict, changed
 from pages import outside_resources
 from studies.miniatures import EXACT, TINY, run, study
 

@@ -19,7 +19,7 @@ from equitangents_studies import medical_kernels as medical
 from equitangents_studies.common.images import load_images, standardise
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents_studies.common.orbits import by_element, deviations, orbit_batch, relative_std, same_predictions
-from equitangents_studies.comparison.study import Settings as ComparisonSettings
+from equitangents_studies.comparison.study import ComparisonSettings as ComparisonSettings
 from equitangents_studies.comparison.study import images_of
 from equitangents_studies.medical_kernels import Tissue, element_kernels, elements_of, load_tissue
 from equitangents_studies.rotated_images import histology
@@ -39,7 +39,7 @@ class TestLattice:
     def test_energy_is_invariant_and_scaled_to_unit_variance(self):
         spins = hot_spins(4000, 6, np.random.default_rng(0))
         np.testing.assert_array_equal(energy(np.rot90(spins, axes=(1, 2))), energy(spins))
-        assert ising.targets(ising.Settings(), spins[..., None]).std() == pytest.approx(1.0, abs=0.05)
+        assert ising.targets(ising.IsingSettings(), spins[..., None]).std() == pytest.approx(1.0, abs=0.05)
 
     @pytest.mark.parametrize("temperature", [1.5, 3.0])
     def test_metropolis_against_enumeration(self, temperature):
@@ -85,9 +85,9 @@ def test_the_toy_s_truth_is_invariant():
 @pytest.mark.parametrize(
     ("net", "action", "shape"),
     [
-        (toy.network(toy.Settings()), toy.plane_rotations(4), (2,)),
-        (ising.network(ising.Settings(), 64), et.actions.image_rotations(4), (6, 6, 1)),
-        (rotated_images.network(rotated_images.Settings(), 10), et.actions.image_rotations(4), (8, 8, 1)),
+        (toy.network(toy.ToySettings()), toy.plane_rotations(4), (2,)),
+        (ising.network(ising.IsingSettings(), 64), et.actions.image_rotations(4), (6, 6, 1)),
+        (rotated_images.network(rotated_images.RotatedSettings(), 10), et.actions.image_rotations(4), (8, 8, 1)),
     ],
 )
 def test_networks_keep_the_symmetry(net, action, shape):
@@ -101,7 +101,7 @@ class TestImages:
         np.testing.assert_allclose(x.std(axis=(1, 2, 3)), 1, atol=1e-5)
         assert not standardise(np.ones((1, 8, 8, 1))).any()
 
-    def test_what_turns_in_at_the_corners_is_the_border_of_images_that_are_zero_there(self):
+    def test_what_rotation_brings_in_at_the_corners_is_the_border_of_images_that_are_zero_there(self):
         settings = ComparisonSettings(train_images=30, test_images=20, foreign_images=10, group="C8")
         means = images_of(settings, None)
         borders = images_of(replace(settings, zero="border"), None)
@@ -115,7 +115,7 @@ class TestImages:
         assert means.train_x.min(axis=(1, 2, 3)).max() < 0
 
     def test_sets_share_a_shape_and_test_comes_first(self):
-        settings = rotated_images.Settings(train_images=30, test_images=20, foreign_images=10)
+        settings = rotated_images.RotatedSettings(train_images=30, test_images=20, foreign_images=10)
         images = load_images(settings, None)
         assert list(images.sets) == ["test", "photographs", "noise"]
         assert {x.shape[1:] for x in images.sets.values()} == {(8, 8, 1)}
@@ -125,16 +125,16 @@ class TestImages:
         colour = np.random.default_rng(0).integers(0, 256, (12, 10, 10, 3), dtype=np.uint8)
         labels = np.arange(12, dtype=np.uint8) % 3
         np.savez(tmp_path / "cifar10.npz", train_x=colour, train_y=labels, test_x=colour, test_y=labels)
-        settings = rotated_images.Settings(train_images=30, foreign=("cifar10",), foreign_images=9)
+        settings = rotated_images.RotatedSettings(train_images=30, foreign=("cifar10",), foreign_images=9)
         images = load_images(settings, tmp_path)
         assert images.sets["cifar10"].shape == (9, 8, 8, 1)
         assert images.titles["cifar10"] == "grey CIFAR-10"
 
     def test_missing_and_unknown_sets_and_temperatures(self, tmp_path):
         with pytest.raises(et.data.DataNotFoundError, match=r"mnist\.npz"):
-            load_images(rotated_images.Settings(foreign=("mnist",)), tmp_path)
+            load_images(rotated_images.RotatedSettings(foreign=("mnist",)), tmp_path)
         with pytest.raises(InvalidArgumentError, match="photographs, noise"):
-            load_images(rotated_images.Settings(foreign=("photos",)), tmp_path)
+            load_images(rotated_images.RotatedSettings(foreign=("photos",)), tmp_path)
         with pytest.raises(InvalidArgumentError, match="positive"):
             thermal_spins(1, 3, 0.0, np.random.default_rng(0))
 
@@ -168,7 +168,7 @@ class TestSplits:
 
     def test_training_sets_are_disjoint_and_without_test_images(self, rng):
         fold = tissue(rng).folds(5, seed=0)
-        sets = medical.training_sets(medical.Settings(), fold, 2, 6)
+        sets = medical.training_sets(medical.MedicalSettings(), fold, 2, 6)
         joined = np.concatenate(sets)
         assert len(sets) == 5
         assert len(np.unique(joined)) == len(joined) == 30
@@ -222,13 +222,13 @@ class TestRidges:
 
 
 class TestMedicalKernels:
-    settings = medical.Settings(sizes=(20, 40), images=None)
+    settings = medical.MedicalSettings(sizes=(20, 40), images=None)
 
     def results(self, rng, leads):
         noise = 0.002 * rng.normal(size=(3, 5, 2))
         accuracy = {m: 0.6 + np.array(lead) + n for m, lead, n in zip(medical.TITLES, leads, noise, strict=True)}
         equal = {"augmented CNN, C4": 1e-15, "group convolutions, C4": 1e-15}
-        return medical.Results(accuracy, {m: np.ones((5, 2)) for m in accuracy}, equal)
+        return medical.MedicalResults(accuracy, {m: np.ones((5, 2)) for m in accuracy}, equal)
 
     @pytest.mark.parametrize(
         ("lead", "verdict"),
@@ -249,4 +249,4 @@ class TestMedicalKernels:
 class TestHistology:
     def test_the_numbers_that_the_source_states_for_clothes_are_not_those_of_tissue(self):
         assert rotated_images.stated_agreement(histology.PRESETS["quick"]) == ""
-        assert "3.85" in rotated_images.stated_agreement(rotated_images.Settings())
+        assert "3.85" in rotated_images.stated_agreement(rotated_images.RotatedSettings())

@@ -11,7 +11,7 @@ from equitangents import studies
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
 from equitangents_studies.framework.folder import RunFolder
-from equitangents_studies.framework.settings import as_text, changed
+from equitangents_studies.framework.study import as_text, changed
 from pages import outside_resources
 from studies.small import Settings, contents
 
@@ -147,12 +147,12 @@ class TestCtrlC:
     def test_lost_in_a_callback_of_the_garbage_collector_it_comes_back_with_the_next_step(self):
         code = """
 import gc, signal
-from equitangents_studies.framework.progress import Progress
+from equitangents_studies.framework.progress import StudyProgress
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def lost(phase, info):
     gc.callbacks.remove(lost)
     signal.raise_signal(signal.SIGINT)
-progress = Progress(shown=False)
+progress = StudyProgress(shown=False)
 try:
     with progress.running(), progress.task("a stage") as task:
         gc.callbacks.append(lost)

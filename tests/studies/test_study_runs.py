@@ -15,7 +15,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents_studies.framework import folder, progress
 from equitangents_studies.framework.folder import Sessions, machine, only_run
 from equitangents_studies.framework.progress import Task
-from equitangents_studies.framework.settings import as_dict, changed
+from equitangents_studies.framework.study import as_dict, changed
 from studies.miniatures import TINY, assert_same_tables, study
 from studies.miniatures import run as run_miniature
 from studies.small import contents, five_stages
@@ -132,7 +132,7 @@ class TestOneAtATime:
 def test_without_a_terminal_a_long_stage_says_once_a_minute_how_far_it_is(monkeypatch, capsys):
     now = iter(range(0, 10_000, 7))  # seconds, at every look at the clock
     monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(now)))
-    with progress.Progress().task("training") as stage:
+    with progress.StudyProgress().task("training") as stage:
         for step in range(1, 41):
             stage.step(step, 40)
     said = capsys.readouterr().err.splitlines()

@@ -7,7 +7,7 @@ import pytest
 
 from equitangents import studies
 from equitangents.errors import EquitangentsError, InvalidTypeError
-from equitangents_studies.framework.settings import as_text, changed
+from equitangents_studies.framework.study import as_text, changed
 from studies.miniatures import study
 
 ROOT = Path(__file__).parents[2]

@@ -26,7 +26,7 @@ def judged(statement, *estimates, covers="inputs", **how):
 
 def compared(value, half, stated=7.72, spread=0.34, **changes):
     said = {"measure": "m", "covers": "repetitions"}
-    said |= {"by": theirs("s", "Table 1"), "stated_value": stated, "stated_spread": spread}
+    said |= {"by": theirs("s", "Table 1"), "stated_value": stated, "stated_std": spread}
     return agreement("D", Estimate(value, value - half, value + half), **said | changes)
 
 
@@ -74,7 +74,7 @@ class TestAgreement:
         for numbers in ((math.nan, 0.1), (7.7, math.nan), (7.7, math.inf)):
             assert compared(*numbers).outcome == "undecided"
         for spread in (math.nan, -0.1, math.inf):
-            with pytest.raises(InvalidArgumentError, match="a spread of at least 0"):
+            with pytest.raises(InvalidArgumentError, match="a standard deviation of at least 0"):
                 compared(7.7, 0.1, spread=spread)
 
     def test_it_has_the_difference_and_what_the_source_states(self):

@@ -15,16 +15,16 @@ from equitangents_studies import gaussian_vs_uniform as laws
 from equitangents_studies import symmetry_breaking_path as along
 from equitangents_studies import symmetry_groups as groups
 from equitangents_studies.common.system_runs import draw_accuracies, load_system_images, predicted
-from equitangents_studies.finite_width_vec import GROUPS, INFERENCES, Results, Settings, claims
+from equitangents_studies.finite_width_vec import GROUPS, INFERENCES, VecWidthResults, VecWidthSettings, claims
 from equitangents_studies.learning_curves.settings import FEATURE_RIDGES, feature_sizes, load, whole_images
-from equitangents_studies.learning_curves.settings import Settings as CurveSettings
-from equitangents_studies.learning_curves.study import beside_exact, features, learnt, out_of_fold, slices, whole
+from equitangents_studies.learning_curves.settings import CurveSettings as CurveSettings
+from equitangents_studies.learning_curves.study import against_exact, features, learnt, out_of_fold, slices, whole
 from equitangents_studies.systems import architecture, transformation
 from studies.small import follow, outcomes
 
 
 class TestSymmetryGroups:
-    settings = groups.Settings()
+    settings = groups.GroupsSettings()
 
     def results(self, *, kernel=1e-7, change=0.3, coupled=1e-12, p=0.001, alarms=(0.05, 0.02, 0.09), embedded=1e-15):
         pairs = [(a, g) for a in groups.ARCHITECTURES for g in groups.GROUPS]
@@ -32,7 +32,7 @@ class TestSymmetryGroups:
         alike = set(groups.entries(True, finite=True))
         rng = np.random.default_rng(0)
         right = lambda share: rng.random(2000) < share
-        return groups.Results(
+        return groups.GroupsResults(
             {pair: kernel if pair in equal else 0.2 for pair in pairs},
             {pair: 1e-6 if pair in equal else change for pair in pairs},
             {pair: right(0.5) for pair in pairs},
@@ -60,7 +60,7 @@ class TestSymmetryGroups:
 
 
 class TestSymmetryBreakingPath:
-    settings = along.Settings(times=(0.0, 1.0), widths=(4, 8), members=12)
+    settings = along.PathSettings(times=(0.0, 1.0), widths=(4, 8), members=12)
 
     def results(self, to_gap, to_limit, noise=0.1, learnt=(1.0, 1.0)):
         """VEC at 0 between GAP and the limit, then moved along the line between them."""
@@ -68,7 +68,7 @@ class TestSymmetryBreakingPath:
         members = lambda mean: mean + noise * rng.standard_normal((12, 20, 2))
         times, widths = self.settings.times, self.settings.widths
         means = {times[0]: 0.0, times[1]: to_gap[1] - to_gap[0]}
-        return along.Results(
+        return along.PathResults(
             {(w, t): members(means[t]) for w in widths for t in times},
             {w: members(-to_gap[0]) for w in widths},
             {(w, t): np.full(12, share) for w, share in zip(widths, learnt, strict=True) for t in times},
@@ -112,7 +112,7 @@ class TestSymmetryBreakingPath:
 
 
 class TestGaussianVsUniform:
-    settings = laws.Settings()
+    settings = laws.UniformSettings()
 
     def results(self, *, equal=1e-12, change=0.1, permuted=0.0, lead=0.0, spread=0.003):
         noise = np.random.default_rng(0).normal(size=(6, 8)) * spread
@@ -121,7 +121,7 @@ class TestGaussianVsUniform:
         }
         scores = {key: value + lead * (key[0] == "gaussian") for key, value in scores.items()}
         moved = np.array([0.0, permuted, change])[:, None] - 0.4 + np.zeros(5)
-        return laws.Results(scores, dict.fromkeys(laws.COUPLED, equal), {1: moved, 8: moved / 64})
+        return laws.UniformResults(scores, dict.fromkeys(laws.COUPLED, equal), {1: moved, 8: moved / 64})
 
     @pytest.mark.parametrize(("place", "change", "verdict"), [
         (0, {}, "holds"), (0, {"equal": 1e-3}, "fails"), (0, {"equal": math.nan}, "undecided"),
@@ -159,7 +159,7 @@ def test_images_are_those_of_the_folder_where_it_has_them_and_generated_ones_els
 WIDTHS = (16, 64, 128, 256)
 
 
-VEC_SETTINGS = Settings(widths=WIDTHS, runs=5, needed=4)
+VEC_SETTINGS = VecWidthSettings(widths=WIDTHS, runs=5, needed=4)
 
 
 def made(*, fall=3.0, ahead=5.0, cost=6.0, behind=2.0, learnt=1.0, noise=0.2, narrow=4.0, draws=50.0, moved=0.0):
@@ -178,7 +178,7 @@ def made(*, fall=3.0, ahead=5.0, cost=6.0, behind=2.0, learnt=1.0, noise=0.2, na
     wide = (60 + 0.1 * rng.normal(size=5)) / 100
     limit = {group: wide + k * moved / 100 for k, group in enumerate(GROUPS)}
     single = {group: (draws + 0.1 * rng.normal(size=(5, 3))) / 100 for group in GROUPS}
-    return Results(WIDTHS, 4, best, dict(best), share, limit, single)
+    return VecWidthResults(WIDTHS, 4, best, dict(best), share, limit, single)
 
 
 @pytest.mark.parametrize(("change", "expected"), [
@@ -204,8 +204,8 @@ def test_draws_are_compared_with_networks_at_the_end_and_the_mean_with_their_bes
 def test_widths_that_were_not_trained_decide_nothing_about_the_best_width():
     r, kept = made(), slice(0, 2)
     best, last, learnt = ({key: rows[kept] for key, rows in arrays.items()} for arrays in (r.best, r.last, r.learnt))
-    few = Results(WIDTHS[kept], 4, best, last, learnt, r.limit, r.draws)
-    follow(claims(Settings(widths=WIDTHS[kept], runs=5, needed=4), few), {0: "undecided", 1: "undecided"})
+    few = VecWidthResults(WIDTHS[kept], 4, best, last, learnt, r.limit, r.draws)
+    follow(claims(VecWidthSettings(widths=WIDTHS[kept], runs=5, needed=4), few), {0: "undecided", 1: "undecided"})
 
 
 def test_runs_that_do_not_reach_95_percent_do_not_count():
@@ -330,7 +330,7 @@ def test_features_learn_as_their_kernel_does_with_the_ridge_that_is_best_in_vali
 
 
 def test_the_exact_kernel_and_features_classify_the_same_images():
-    found = beside_exact(APPROXIMATED, None, "GAP", Quiet())
+    found = against_exact(APPROXIMATED, None, "GAP", Quiet())
     assert found["exact_right"].shape == (3, 24)
 
 

@@ -40,7 +40,7 @@ class TestLargestOfAFew:
 
 
 class TestCrossProduct:
-    settings = cross_product.Settings(groups=("T",), trained_groups=("T",), members=200, test_pairs=6)
+    settings = cross_product.ProductSettings(groups=("T",), trained_groups=("T",), members=200, test_pairs=6)
 
     def results(
         self, *, common=0.0, spread=1.0, infinite=0.0, worst=0.1, between=0.1, plain=0.5, shift=0.0, shuffled=0.3
@@ -53,7 +53,7 @@ class TestCrossProduct:
         table = {"none": np.zeros((times, 3)), "T": np.full((times, 3), infinite)}
         share = worst * some
         share[-1, 0] *= 1.2
-        return cross_product.Results(
+        return cross_product.ProductResults(
             times=np.array([0, 1]), outputs={("T", key): outputs for key in cross_product.SETS}, mean_error=table,
             covariance_error=table | {"none": np.full((times, 3), plain)},
             between={"none": some, "T": between * some[::-1]},
@@ -79,17 +79,17 @@ class TestCrossProduct:
 
 
 class TestForces:
-    settings = forces.Settings(sizes=(2, 4), test=6)
+    settings = forces.ForcesSettings(sizes=(2, 4), test=6)
 
-    def results(self, *, ratio=0.5, turned=(1e-4, 2e-4, 1e-4), law=1e-9):
+    def results(self, *, ratio=0.5, rotated=(1e-4, 2e-4, 1e-4), law=1e-9):
         error = np.random.default_rng(0).uniform(0.5, 1, (2, 6))
         errors = {"energies": error, "forces": error, "both": ratio * error * np.linspace(0.9, 1.1, 6)}
-        turned = np.array(turned)
-        return forces.Results(errors, errors, law, law, turned, turned, (1.0, 1.0), {})
+        rotated = np.array(rotated)
+        return forces.ForcesResults(errors, errors, law, law, rotated, rotated, (1.0, 1.0), {})
 
     @pytest.mark.parametrize(("change", "expected"), [
-        ({}, ["holds"] * 6), ({"ratio": 3.0, "law": 1e-3, "turned": (0.02,) * 3}, ["fails"] * 6),
-        ({"turned": (1e-4,)}, {5: "undecided"}),
+        ({}, ["holds"] * 6), ({"ratio": 3.0, "law": 1e-3, "rotated": (0.02,) * 3}, ["fails"] * 6),
+        ({"rotated": (1e-4,)}, {5: "undecided"}),
     ])  # fmt: skip
     def test_claims_follow_their_numbers(self, change, expected):
         found = forces.claims(self.settings, self.results(**change))
@@ -98,15 +98,15 @@ class TestForces:
 
 
 class TestMolecules:
-    settings = molecules.Settings(sizes=(20, 40), splits=5, test=6, moved=6)
+    settings = molecules.MoleculesSettings(sizes=(20, 40), splits=5, test=6, moved=6)
 
-    def results(self, *, ratio=0.5, turned=1e-4, relabelled=1e-13):
+    def results(self, *, ratio=0.5, rotated=1e-4, relabelled=1e-13):
         rng = np.random.default_rng(0)
         error = rng.uniform(0.5, 1, (5, 2, 6))
         errors = dict.fromkeys(("mlp", "coulomb", "soap", "elements"), error)
         errors["so3"] = ratio * error * rng.uniform(0.9, 1.1, (5, 1, 1))
-        moved = {"so3": turned * rng.uniform(0.5, 1, (6, 3))}, {"so3": np.full((6, 3), relabelled)}
-        return molecules.Results(errors, *moved)
+        moved = {"so3": rotated * rng.uniform(0.5, 1, (6, 3))}, {"so3": np.full((6, 3), relabelled)}
+        return molecules.MoleculesResults(errors, *moved)
 
     def test_claims_follow_their_numbers(self):
         found = molecules.claims(self.settings, self.results())
@@ -114,7 +114,7 @@ class TestMolecules:
         assert found[0].shown == "the geometric mean over training sizes"
         assert 0.45 < found[0].number < 0.55
         assert [c.covers == EXACT for c in found] == [False] * 4 + [True]
-        broken = self.results(ratio=2.0, turned=1.0, relabelled=1e-3)
+        broken = self.results(ratio=2.0, rotated=1.0, relabelled=1e-3)
         follow(molecules.claims(self.settings, broken), ["fails"] * 5)
 
     def test_without_soap_there_is_no_claim_about_it(self):
@@ -180,7 +180,7 @@ def test_a_kernel_that_one_entry_breaks_and_one_that_is_no_number_are_seen():
     assert not largest_change({"Θ": broken}, moved)[0] <= 1
 
 
-WATER = forces.Settings(water_sizes=(2, 12), water_test=4, tolerance=1e-4)
+WATER = forces.ForcesSettings(water_sizes=(2, 12), water_test=4, tolerance=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -203,15 +203,15 @@ def water_folder(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dipoles", pytest.param("polarizabilities", marks=pytest.mark.slow)])
-def test_tensors_are_learnt_and_turn(water_folder, kind):
+def test_tensors_are_learnt_and_rotate(water_folder, kind):
     found = WaterTensors(**forces.learn_water(WATER, water_folder.data_dir, kind, Task()))
     assert found.errors.shape == (2, 4)
     assert found.guess.shape == (4,)
     assert found.errors[1].mean() < found.errors[0].mean()
     assert found.ratio().value == pytest.approx(found.errors[1].mean() / found.guess.mean())
     assert found.ratio().value < 0.5
-    assert found.turned.shape == (4,)
-    assert 0 < found.turned.min() <= found.turned.max() < 0.01
+    assert found.rotated.shape == (4,)
+    assert 0 < found.rotated.min() <= found.rotated.max() < 0.01
 
 
 def test_the_simplest_models_by_hand(water_folder):
@@ -239,7 +239,7 @@ def test_bad_settings(water_folder, change, words):
 
 @pytest.mark.slow
 def test_page_and_claims_show_tensors(tmp_path):
-    settings = forces.Settings(sizes=(2, 4), test=3, water_sizes=(2, 4), water_test=20)
+    settings = forces.ForcesSettings(sizes=(2, 4), test=3, water_sizes=(2, 4), water_test=20)
     rng = np.random.default_rng(0)
     errors = lambda: {target: rng.uniform(0.1, 1, (2, 3)) for target in forces.TARGETS}
     off = lambda *shape: rng.uniform(0.95, 1.05, shape)
@@ -247,8 +247,8 @@ def test_page_and_claims_show_tensors(tmp_path):
         "dipoles": WaterTensors(0.1 * off(2, 20), 0.2 * off(20), np.array([1e-5, 2e-5])),
         "polarizabilities": WaterTensors(0.4 * off(2, 20), 0.2 * off(20), 0.4 * off(20)),
     }
-    turned = np.array([1e-4, 2e-4, 1e-4])
-    results = forces.Results(errors(), errors(), 0.0, 0.0, turned, turned, (1.0, 1.0), water)
+    rotated = np.array([1e-4, 2e-4, 1e-4])
+    results = forces.ForcesResults(errors(), errors(), 0.0, 0.0, rotated, rotated, (1.0, 1.0), water)
     verdicts = forces.claims(settings, results)
     assert [v.outcome for v in verdicts[5:]] == ["fails", "fails"]
     assert verdicts[6].number == pytest.approx(2, rel=0.05)

@@ -91,7 +91,7 @@ class TestFactorsOfSamples:
         y = np.tanh(x[:, 1, 1, 0] * x[:, 2, 2, 0] + x[:, 1, 2, 0] * x[:, 2, 1, 0])
         monkeypatch.setattr(spectra, "load", lambda *asked: (x, y))
         monkeypatch.setattr(spectra, "network", lambda settings: NET)
-        settings = spectra.Settings(sizes=(10, 20, 40, 80, 120), ridge=1e-3, repetitions=8)
+        settings = spectra.SpectraSettings(sizes=(10, 20, 40, 80, 120), ridge=1e-3, repetitions=8)
         found = spectra._rates(settings, "digits", "C4", None, SimpleNamespace(step=lambda done, total: None))
         measured, expected = (
             {k: Estimate(*found[f"{of}_{k}"]) for k in spectra.KINDS} for of in ("measured", "expected")

@@ -6,7 +6,7 @@ import torch
 
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
-from equitangents.torch import EmpiricalKernel
+from equitangents.torch import ModuleKernel
 
 RNG = np.random.default_rng(0)
 
@@ -76,7 +76,7 @@ def jacobian(module, x):
 def test_kernels_are_products_of_derivatives_whether_these_fit_into_memory_or_not(name, memory, monkeypatch):
     monkeypatch.setattr("equitangents.torch.kernel.default_memory_limit", lambda: memory)
     module, x, other = case(name)
-    kernel = EmpiricalKernel(module)
+    kernel = ModuleKernel(module)
     full = np.einsum("iou,jpu->ijop", jacobian(module, x), jacobian(module, other))
     module.train()
     np.testing.assert_allclose(kernel.ntk(x, other, "full"), full, rtol=1e-9, atol=1e-11)
@@ -88,7 +88,7 @@ def test_kernels_are_products_of_derivatives_whether_these_fit_into_memory_or_no
 def test_a_linearised_module_trains_as_an_ensembles_kernel_and_is_audited():
     module, x, other = case("mlp")
     y = RNG.normal(size=3)
-    kernel = EmpiricalKernel(module)
+    kernel = ModuleKernel(module)
     model = et.InfiniteEnsemble(kernel, time=3.0).fit(x, y)
     found = kernel.kernel(x)
     values, vectors = np.linalg.eigh(found.ntk)
@@ -103,11 +103,11 @@ def test_a_linearised_module_trains_as_an_ensembles_kernel_and_is_audited():
 
 def test_what_is_no_module_is_refused():
     with pytest.raises(InvalidTypeError, match=r"torch\.nn\.Module"):
-        EmpiricalKernel(lambda x: x)
+        ModuleKernel(lambda x: x)
     with pytest.raises(NetworkError, match="no parameters"):
-        EmpiricalKernel(torch.nn.Flatten())
+        ModuleKernel(torch.nn.Flatten())
     with pytest.raises(InvalidArgumentError, match="form is 'trace'"):
-        EmpiricalKernel(mlp()).ntk(np.ones((2, 3)), form="trace")
+        ModuleKernel(mlp()).ntk(np.ones((2, 3)), form="trace")
     net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Unflatten(1, (2, 1)))
     with pytest.raises(ShapeError, match=r"expected one tensor \(N, outputs\)"):
-        EmpiricalKernel(net).kernel(np.ones((2, 3)))
+        ModuleKernel(net).kernel(np.ones((2, 3)))

@@ -28,7 +28,7 @@ TOLERANCE = 1e-8  # by which M(g) M(h) and M(g·h) may differ, relative to the l
 
 
 class GroupAction(ABC):
-    """An action of `group` on batches of signals x (N, …); immutable, hashable, equal if it is the same map."""
+    """An action of `group` on batches of signals x (N, …); immutable and hashable. Equal actions are the same map."""
 
     group: SymmetryGroup
     name: str
@@ -51,13 +51,13 @@ class GroupAction(ABC):
 
     @abstractmethod
     def orbit(self, x: Tree, elements: Elements = None) -> Tree:
-        """ρ(g) x along a new first axis, for `elements`; without them, for the nodes of a mean over the group."""
+        """ρ(g) x along a new first axis, for `elements`; by default for all nodes of the group."""
 
     def moves(self, g: Element, shape: Sequence[int]) -> tuple[np.ndarray, bool] | None:
         """(images of positions, whether values stay unchanged) of ρ(g) on signals of `shape`; None if not known.
 
-        `shape` is (*positions, channels). Values that change are those of all positions by one orthogonal matrix.
-        Of a compact group with g = None, what holds for every element.
+        `shape` is (*positions, channels). If values change, all positions change by the same orthogonal matrix.
+        For g = None of a compact group: what holds for every element.
         """
         return None
 
@@ -75,15 +75,17 @@ class GroupAction(ABC):
 
     @abstractmethod
     def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:
-        """A non-empty list of elements as an array, in the group's own form, or an error that names `name`."""
+        """A non-empty list of elements as an array in the group's own format, or an error that names `name`."""
 
     def _key(self) -> tuple[Any, ...]:
-        """A hashable value that, with the type and the group, fixes the map: by default all attributes but the name."""
+        """A hashable value that, with the type and the group, identifies the map: by default all attributes but the
+        name.
+        """
         kept = {k: v for k, v in vars(self).items() if not k.startswith("_") and k not in ("group", "name")}
         return tuple((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for _, v in sorted(kept.items()))
 
     def check_signals(self, name: str, x: np.ndarray) -> None:
-        """Raise ShapeError or InvalidTypeError, naming `name`, unless x fits."""
+        """Raise ShapeError or InvalidTypeError, naming `name`, unless the action applies to x."""
         try:
             self(self.group.identity, x[:1, None] if x.ndim == 1 else x[:1])
         except (ShapeError, InvalidTypeError) as error:
@@ -95,7 +97,7 @@ class GroupAction(ABC):
             yield self(g, x)
 
     def angle(self, g: Element) -> float | None:
-        """Degrees, if ρ(g) is a rotation."""
+        """Rotation angle in degrees if ρ(g) is a rotation, else None."""
         return self.group.angle(g)
 
     def moves_exactly(self, g: Element) -> bool:
@@ -138,7 +140,7 @@ class GroupAction(ABC):
 
 
 def is_infinite(action: object) -> TypeGuard[GroupMap]:
-    """Whether the elements of the group of `action` cannot be listed, nor summed over."""
+    """Whether the group of `action` has no list of elements, so that sums over all of them are impossible."""
     group = getattr(action, "group", None)
     return isinstance(group, SymmetryGroup) and group.elements is None
 
@@ -147,11 +149,11 @@ _VERIFIED_PAIRS = 256
 
 
 class CheckedAction(GroupAction):
-    """An action that checks elements and signals; subclasses say how one element acts on checked signals."""
+    """An action that checks elements and signals; subclasses implement `_act` for one element and checked signals."""
 
     @abstractmethod
     def _check_signals(self, x: Tree) -> ArrayLike:
-        """`x` as an array that the action can act upon, or an error that names x."""
+        """`x` as an array on which the action is defined, or an error that names x."""
 
     @abstractmethod
     def _act(self, g: Element, x: Tree) -> Tree:
@@ -159,7 +161,7 @@ class CheckedAction(GroupAction):
 
     @abstractmethod
     def _pairs(self) -> Iterator[tuple[Element, Element]]:
-        """Pairs (g, h) at which `verify` tries products."""
+        """Pairs (g, h) for which `verify` checks ρ(g) ρ(h) = ρ(g·h)."""
 
     def __call__(self, g: Element, x: Tree) -> Tree:
         """ρ(g) x for signals x (N, …)."""
@@ -171,10 +173,10 @@ class CheckedAction(GroupAction):
         return np.array(y) if isinstance(x, np.ndarray) and not precision.is_traced(y) else y
 
     def orbit(self, x: Tree, elements: Elements = None) -> Tree:
-        """ρ(g) x along a new first axis, (N, …) → (elements, N, …), for `elements`, or the nodes of the group.
+        """ρ(g) x along a new first axis, (N, …) → (elements, N, …), for `elements`; by default for the group's nodes.
 
-        The nodes are all elements of a finite group, of others those of a quadrature. Raises MemoryLimitError where the
-        copies cannot fit in memory.
+        The nodes are all elements of a finite group, or the quadrature nodes of a compact one. Raises MemoryLimitError
+        if the copies do not fit in memory.
         """
         chosen = self._nodes() if elements is None else self.check_elements(elements)
         x = self._check_signals(x)
@@ -200,9 +202,9 @@ class CheckedAction(GroupAction):
     def verify(self, x: Tree) -> None:
         """Check on signals x that ρ(e) x = x and ρ(g) ρ(h) x = ρ(g·h) x.
 
-        Raises NotAnActionError with the witness. Of a finite group g runs over generators, which suffices for all g; of
-        large groups h is sampled, and of compact ones both are. An action that declares itself inexact is not held to
-        it.
+        Raises NotAnActionError with the witness. For a finite group g runs over generators, which suffices for all g.
+        For large groups h is sampled; for compact ones both are. Actions that declare themselves inexact are not
+        checked for products.
         """
         x = self._check_signals(x)
         if not self.exact:
@@ -223,10 +225,10 @@ class CheckedAction(GroupAction):
 
 
 class Action(CheckedAction):
-    """An action of a finite `group` on batches of signals; NumPy in, NumPy out; JAX in, JAX out; works under jit.
+    """An action of a finite `group` on batches of signals. NumPy in, NumPy out; JAX in, JAX out; works under jit.
 
     `action(g, x)` applies element g (a Python int) to every signal of x (N, ...); `action.orbit(x)` applies all.
-    Actions are immutable, hashable and equal if they are the same map.
+    Actions are immutable and hashable. Equal actions are the same map.
     """
 
     group: Group
@@ -250,7 +252,7 @@ class Action(CheckedAction):
         return self.linear or all(self.moves(int(g), shape) is not None for g in self.group.generators)
 
     def moves(self, g: int, shape: Sequence[int]) -> tuple[Int[np.ndarray, " positions"], bool] | None:
-        """By orthogonal matrices on the last axis."""
+        """(identity permutation, False) if ρ(g) is an orthogonal matrix on the last axis; None otherwise."""
         if self.matrices is None:
             return None
         M = self.matrices[g]
@@ -265,7 +267,7 @@ class Action(CheckedAction):
         return super().__call__(g, x)
 
     def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:
-        """A non-empty list of elements as an array of numbers, or an error that names `name`."""
+        """A non-empty list of elements as an array of element numbers, or an error that names `name`."""
         chosen = np.asarray(elements)
         if chosen.ndim != 1 or not len(chosen):
             raise InvalidArgumentError(name, chosen.shape, "a non-empty list of elements", verb="has shape")
@@ -279,7 +281,7 @@ class Action(CheckedAction):
         return ((g, int(h)) for h in sample for g in self.group.generators)
 
     def resampling_error(self, x: Tree) -> Float[np.ndarray, "order n"]:
-        """‖ρ(g⁻¹) ρ(g) x − ρ(e) x‖ / ‖ρ(e) x‖ for every g and signal, (|G|, N): the loss of ρ(g) and back."""
+        """‖ρ(g⁻¹) ρ(g) x − ρ(e) x‖ / ‖ρ(e) x‖ for every g and signal, (|G|, N): the loss of rotating forth and back."""
         x = self._check_signals(x)
         start = np.asarray(self(self.group.identity, x), np.float64)
         axes = tuple(range(1, start.ndim))
@@ -292,9 +294,9 @@ class Action(CheckedAction):
 
 
 class PositionAction(Action):
-    """An action on signals (N, *positions, C) that carries each value along with its position.
+    """An action on signals (N, *positions, C) that moves each value along with its position.
 
-    Subclasses say how many axes the positions have and where each position goes.
+    Subclasses define the number of position axes and where each position goes.
     """
 
     permutes_positions = True
@@ -303,7 +305,7 @@ class PositionAction(Action):
 
     @abstractmethod
     def _position_rows(self, g: Element, positions: tuple[int, ...]) -> np.ndarray:
-        """table[g] for elements g: where the positions go, row-major; `positions` was checked."""
+        """table[g] for elements g: the row-major index of each position's image; `positions` is already checked."""
 
     @abstractmethod
     def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
@@ -327,11 +329,11 @@ class PositionAction(Action):
         return self._position_rows(np.arange(self.group.order), positions)
 
     def moves(self, g: int, shape: Sequence[int]) -> tuple[np.ndarray, bool] | None:
-        """By the table of positions."""
+        """(row g of the position table, True)."""
         return self._position_rows(int(g), tuple(int(n) for n in shape[:-1])), True
 
     def _gather(self, sources: np.ndarray, x: Tree) -> Tree:
-        """x at the positions `sources` (..., P), the batch axis first."""
+        """x at the positions `sources` (..., P); the batch axis comes first."""
         return x.reshape(len(x), -1, x.shape[-1])[:, sources]
 
     def _act(self, g: int, x: Tree) -> Tree:
@@ -364,7 +366,7 @@ def check_orbit(copies: int, x: Tree) -> None:
 
 
 def scope_of(x: Tree) -> AbstractContextManager[None]:
-    """The precision in which signals x are moved."""
+    """The precision scope for moving signals x."""
     # inside a trace the precision is the tracer's already
     return precision.scope(np.float32 if isinstance(x, np.ndarray) or precision.is_traced(x) else x.dtype)
 
@@ -379,7 +381,7 @@ def is_jax(x: Tree) -> bool:
 
 
 def check_last_axis(x: ArrayLike, ranks: tuple[int, ...] | None, d: int, name: str) -> ArrayLike:
-    """`x` as an array of one of `ranks` (any from 2 on if None) whose last axis has d entries."""
+    """`x` as an array of one of `ranks` (None: any from 2 on) whose last axis has length d."""
     x = check_array("x", x, rank=ranks, min_rank=2)
     if x.shape[-1] != d:
         raise ShapeError("x", x.shape, (..., d), name)
@@ -398,7 +400,7 @@ _CHANNELS = (1, 2, 3, 4)
 
 
 def image_hint(x: str, shape: tuple[int, ...]) -> str:
-    """A sentence about inputs of `shape`, called `x`, that may be flattened images or (N, C, H, W); or nothing."""
+    """A hint if inputs `x` of `shape` look like flattened images or (N, C, H, W), else an empty text."""
     if len(shape) == 2:
         return f". If the rows of {x} are flattened images, give input_shape=(H, W, C), or reshape them to (N, H, W, C)"
     if not (len(shape) == 4 and shape[1] in _CHANNELS and min(shape[2:]) > max(_CHANNELS)):

@@ -1,7 +1,7 @@
-"""Actions of compact groups, and of S_n for any n, at given or drawn elements; actions by any function (g, x) ↦ ρ(g) x.
+"""Actions of compact groups and of S_n for any n, at any elements; actions defined by a function (g, x) ↦ ρ(g) x.
 
 Means over the group are quadratures: ∫ f(g) dg ≈ Σ_i w_i f(g_i) over `group.nodes`. For SO(3) and O(3) on vectors,
-ρ(R) x = R x, they are exact for what is a polynomial of degree below 2·bandlimit - 1 in the entries of R.
+ρ(R) x = R x, they are exact for polynomials of degree below 2·bandlimit − 1 in the entries of R.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from equitangents.actions.action import (
     is_jax,
     multiply,
 )
-from equitangents.actions.given_maps import MatrixAction
+from equitangents.actions.unchecked import MatrixAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import Group, SymmetryGroup
 from equitangents.groups.rotation_group import RotationGroup
@@ -34,10 +34,10 @@ _RANKS = (2, 3)
 
 
 class CompactAction(CheckedAction):
-    """An action of SO(2), SO(3), O(3), or S_n of any n. Subclasses say how one element acts.
+    """An action of SO(2), SO(3), O(3), or S_n of any n. Subclasses define how one element acts.
 
-    `action(g, x)` applies an element; `action.orbit(x)` goes through the nodes of the group's quadrature, and
-    `action.orbit(x, elements)` through elements that are given. What sums over all elements exactly needs an `Action`.
+    `action(g, x)` applies an element; `action.orbit(x)` applies the nodes of the group's quadrature, and
+    `action.orbit(x, elements)` the listed elements. Exact sums over all elements need an `Action`.
     """
 
     @property
@@ -46,7 +46,7 @@ class CompactAction(CheckedAction):
         return self.group.weights
 
     def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:
-        """Elements as an array, each in the group's own form."""
+        """Elements as an array, each in the group's own format."""
         if not len(elements):
             raise InvalidArgumentError(name, [], "at least one element")
         return np.stack([np.asarray(self.group.check_element(name, g)) for g in elements])
@@ -61,7 +61,7 @@ class ContinuousRotations(CompactAction):
     """SO(3) or O(3) on vectors (N, 3) and point clouds (N, P, 3); made by `rotations(so3(bandlimit))`.
 
     `action(g, x)` applies an element of the group: a matrix (3, 3), or the number of a node of the group's quadrature;
-    `action.orbit(x)` goes through the nodes.
+    `action.orbit(x)` applies all nodes.
     """
 
     group: RotationGroup
@@ -89,7 +89,7 @@ class ContinuousRotations(CompactAction):
         return np.arange(int(np.prod(shape[:-1], dtype=np.int64))), False
 
     def in_numpy(self) -> MatrixAction:
-        """Products of arrays and matrices."""
+        """This action as matrix products of NumPy arrays."""
         return MatrixAction(self.group, lambda g: g, 3, self.name)
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
@@ -118,7 +118,7 @@ def check_finite_group(name: str, action: object) -> None:
 
 
 class _OfFunction(CheckedAction):
-    """A function (g, x) ↦ ρ(g) x of elements and batches."""
+    """Base of actions defined by a function (g, x) ↦ ρ(g) x on batches."""
 
     function: Callable[[Any, Any], Any]
 
@@ -138,24 +138,24 @@ class _OfFunction(CheckedAction):
 
 @final
 class FunctionAction(_OfFunction, Action):
-    """A function (g, x) ↦ ρ(g) x; made by `from_function`."""
+    """An action of a finite group by a function (g, x) ↦ ρ(g) x; made by `from_function`."""
 
 
 @final
 class CompactFunctionAction(_OfFunction, CompactAction):
-    """A function (g, x) ↦ ρ(g) x of elements of SO(2), SO(3), O(3), or S_n of any n; made by `from_function`."""
+    """An action of SO(2), SO(3), O(3), or S_n of any n by a function (g, x) ↦ ρ(g) x; made by `from_function`."""
 
 
 def from_function(
     group: SymmetryGroup, function: Callable[[Any, Any], Any], *, exact: bool = True, name: str = "custom action"
 ) -> FunctionAction | CompactFunctionAction:
-    """The action ρ(g) x = function(g, x) on batches x (N, ...); the shape must be kept.
+    """The action ρ(g) x = function(g, x) on batches x (N, ...); `function` must keep the shape of x.
 
-    g is a number of a finite group, an angle in degrees of `so2()`, a matrix (3, 3) of `so3(bandlimit)` or
-    `o3(bandlimit)`, an array of `groups.permutations(n)`.
+    g is a number for a finite group, an angle in degrees for `so2()`, a matrix (3, 3) for `so3(bandlimit)` or
+    `o3(bandlimit)`, an array for `groups.permutations(n)`.
 
-    Whether it is an action cannot be seen from outside: `.verify(x)` checks it on signals, and raises
-    NotAnActionError with a witness. Say exact=False for maps that respect products only approximately.
+    The function is not checked here. `.verify(x)` checks it on signals, and raises NotAnActionError with a witness.
+    Set exact=False for maps that respect products only approximately.
     """
     if not callable(function):
         raise InvalidTypeError("function", type(function), "a callable (g, x) -> x", verb="is of type")

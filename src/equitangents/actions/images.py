@@ -1,6 +1,6 @@
 """Motions of images about their centre: quarter and half turns and reflections exactly, other rotations by splines.
 
-(ρ(g) f)(p) = f(g⁻¹ p); what turns in from outside is zero.
+(ρ(g) f)(p) = f(g⁻¹ p); pixels that come from outside the image are zero.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action, GroupAction, PositionAction, image_hint
-from equitangents.actions.given_maps import GivenMap, Motion
 from equitangents.actions.splines import Outside, disc, read_taps, spline_coefficients, turned_images, turned_taps
+from equitangents.actions.unchecked import Motion, UncheckedAction
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group, SymmetryGroup, cyclic, dihedral
 from equitangents.validation import check_array, check_whole
@@ -23,7 +23,7 @@ from equitangents.validation import check_array, check_whole
 
 @final
 class ImageTurns(PositionAction):
-    """Rotations by multiples of 360°/n, n in {1, 2, 4}, and reflections, of images (N, H, W, C)."""
+    """Rotations by multiples of 360°/n, n in {1, 2, 4}, and reflections, of images (N, H, W, C), without resampling."""
 
     positions_rank = 2
     turns: int
@@ -36,7 +36,7 @@ class ImageTurns(PositionAction):
         return None if g >= self.turns else 360.0 * g / self.turns
 
     def _move(self, g: int, grid: np.ndarray) -> np.ndarray:
-        """ρ(g) of an array (H, W): g = f·n + k reflects (i, j) → (i, W − 1 − j) f times, then turns k times."""
+        """ρ(g) of an array (H, W): g = f·n + k reflects (i, j) → (i, W − 1 − j) f times, then rotates k times."""
         f, k = divmod(g, self.turns)
         return np.rot90(grid[:, ::-1] if f else grid, k * (4 // self.turns))
 
@@ -65,13 +65,13 @@ class ImageTurns(PositionAction):
 def image_dihedral(n: int, order: int = 3, mask: Literal["circle"] | None = None) -> ImageTurns | ResampledRotations:
     """The dihedral group D_n on images (N, H, W, C) about their centre, exactly for n in {1, 2, 4}.
 
-    Element f·n + k reflects left and right f times, (i, j) → (i, W − 1 − j), then turns counter-clockwise by
-    k·360°/n. For other n, and with a mask, images are read from a spline of `order` as in `image_rotations`. Images
-    must be square unless n is 1 or 2.
+    Element f·n + k reflects left and right f times, (i, j) → (i, W − 1 − j), then rotates counter-clockwise by
+    k·360°/n. For other n, and with a mask, images are interpolated by a spline of `order` as in `image_rotations`.
+    Images must be square unless n is 1 or 2.
     """
     n, order = _checked(n, order, mask)
     if n in (1, 2, 4) and mask is None:
-        return ImageTurns(dihedral(n), n, f"turns by {360 // n}° and reflections of images")
+        return ImageTurns(dihedral(n), n, f"rotations by {360 // n}° and reflections of images")
     return ResampledRotations(dihedral(n), n, order, mask)
 
 
@@ -82,7 +82,7 @@ def check_square(name: str, positions: tuple[int, ...], turns: int) -> None:
 
 
 @final
-class ImageMotions(GivenMap):
+class ImageMotions(UncheckedAction):
     """Images (N, H, W, C) under SO(2), C_n or D_n; quarter turns move pixels, others read a spline of `order`."""
 
     exact = False
@@ -100,7 +100,7 @@ class ImageMotions(GivenMap):
         motion: Motion,
         order: int = 3,
         mask: str | None = None,
-        what: str = "turns of images",
+        what: str = "rotations of images",
         outside: Outside = "zero",
     ):
         name = f"{what}, splines of order {order}" + ("" if mask is None else f", {mask} mask")
@@ -109,9 +109,9 @@ class ImageMotions(GivenMap):
         )  # fmt: skip
 
     def check_signals(self, name: str, x: np.ndarray) -> None:
-        """Raise ShapeError unless x holds images, square ones where rotations need it."""
+        """Raise ShapeError unless x holds images, which must be square if rotations require it."""
         if x.ndim != 4:
-            raise ShapeError(name, x.shape, remedy="turns of images need (N, H, W, C) or (N, C, H, W)")
+            raise ShapeError(name, x.shape, remedy="rotations of images need (N, H, W, C) or (N, C, H, W)")
         H, W = x.shape[1:3]
         if H != W:
             raise ShapeError(name, x.shape, "square images")
@@ -121,7 +121,7 @@ class ImageMotions(GivenMap):
         return next(self.one_by_one([g], x))
 
     def one_by_one(self, elements: Sequence[Element], x: np.ndarray) -> Iterator[np.ndarray]:
-        """The spline's coefficients are found once for all elements."""
+        """Yield ρ(g) x for each element; the spline's coefficients are computed once."""
         motions = [self.motion(g) for g in elements]
         yield from turned_images(x, motions, self.order, self.mask, self.outside)
 
@@ -131,19 +131,19 @@ class ImageMotions(GivenMap):
         return None if reflected else degrees
 
     def moves_exactly(self, g: Element) -> bool:
-        """True of quarter turns: they take pixels to pixels."""
+        """Whether g takes pixels to pixels: a multiple of 90°."""
         return self.mask is None and self.motion(g)[0] % 90 == 0
 
     def more_accurate(self) -> ImageMotions | None:
-        """Splines of order 5."""
+        """The same motions with splines of order 5; None if these are used already."""
         return None if self.order == 5 else ImageMotions(self.group, self.motion, 5, self.mask)
 
 
 @final
 class ResampledRotations(Action):
-    """Rotations by multiples of 360°/n, and reflections, of images (N, H, W, C) read from a spline through the pixels.
+    """Rotations by multiples of 360°/n, and reflections, of images (N, H, W, C) interpolated by a spline.
 
-    Multiples of 90° move pixels to pixels and are not interpolated. What turns in from outside the image is zero.
+    Multiples of 90° move pixels to pixels and are not interpolated. Pixels that come from outside the image are zero.
     """
 
     exact = False
@@ -153,7 +153,7 @@ class ResampledRotations(Action):
     order: int
 
     def __init__(self, group: Group, turns: int, order: int, mask: str | None):
-        what = f"turns by {360 / turns:g}°" + (" and reflections" if group.order > turns else "")
+        what = f"rotations by {360 / turns:g}°" + (" and reflections" if group.order > turns else "")
         masked = "" if mask is None else f", {mask} mask"
         name = f"{what} of images, splines of order {order}{masked}"
         vars(self).update(group=group, turns=turns, order=order, mask=mask, name=name)
@@ -171,17 +171,17 @@ class ResampledRotations(Action):
         return None if g >= self.turns else 360.0 * g / self.turns
 
     def moves_exactly(self, g: Element) -> bool:
-        """True of quarter turns: they take pixels to pixels."""
+        """Whether g takes pixels to pixels: a multiple of 90°."""
         return self.mask is None and not self._interpolates(g)
 
     def in_numpy(self) -> ImageMotions:
-        """These rotations by splines that are read through one sparse matrix an angle."""
+        """These rotations in NumPy, with one sparse matrix per angle."""
         n = self.turns
         motion = lambda g: (360.0 * (g % n) / n, g >= n)
         return ImageMotions(self.group, motion, self.order, self.mask, self.name.split(",")[0])
 
     def more_accurate(self) -> ImageMotions | None:
-        """Splines of order 5."""
+        """The same rotations with splines of order 5; None if these are used already."""
         return self.in_numpy().more_accurate()
 
     def _act(self, g: int, x: ArrayLike) -> ArrayLike:
@@ -211,9 +211,9 @@ class ResampledRotations(Action):
 def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = None) -> ImageTurns | ResampledRotations:
     """C_n on images (N, H, W, C): element g rotates counter-clockwise by g·360°/n about the image's centre.
 
-    For n in {1, 2, 4} the action is exact, np.rot90(x, g, axes=(1, 2)) for n = 4. For other n the images are read
-    from a B-spline of `order` 0 to 5 through the pixels (what scipy.ndimage computes with mode "constant"):
-    `.exact` is False, and `.resampling_error(x)` measures what turning forth and back loses.
+    For n in {1, 2, 4} the action is exact: np.rot90(x, g, axes=(1, 2)) for n = 4. For other n, images are interpolated
+    by a B-spline of `order` 0 to 5 through the pixels (as scipy.ndimage with mode "constant"): `.exact` is False, and
+    `.resampling_error(x)` measures the loss of rotating forth and back.
     mask="circle" sets everything outside the inscribed disc to zero, for g = 0 too, so that all elements show the
     same pixels; `.exact` is then False for every n, since the identity cuts the corners.
 
@@ -226,7 +226,7 @@ def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = Non
     """
     n, order = _checked(n, order, mask)
     if n in (1, 2, 4) and mask is None:
-        return ImageTurns(cyclic(n), n, f"turns by {360 // n}° of images")
+        return ImageTurns(cyclic(n), n, f"rotations by {360 // n}° of images")
     return ResampledRotations(cyclic(n), n, order, mask)
 
 
@@ -241,12 +241,12 @@ def _checked(n: int, order: int, mask: str | None) -> tuple[int, int]:
 
 @lru_cache(maxsize=256)
 def _reading(n: int, g: int, order: int, positions: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Flat indices and weights (taps, pixels) by which the image turned by g·360°/n reads spline coefficients."""
+    """Flat indices and weights (taps, pixels) of the spline coefficients for the image rotated by g·360°/n."""
     return turned_taps(2 * np.pi * g / n, order, positions)
 
 
 @final
-class ImageStacks(GivenMap):
+class ImageStacks(UncheckedAction):
     """ρ(g) of `images` on every grey image (N, H, W), or on every frame of (N, T, H, W, C)."""
 
     images: GroupAction
@@ -260,7 +260,7 @@ class ImageStacks(GivenMap):
         )  # fmt: skip
 
     def check_signals(self, name: str, x: np.ndarray) -> None:
-        """Raise ShapeError unless x holds such images."""
+        """Raise ShapeError unless x holds grey images or frames."""
         if x.ndim != (3 if self.grey else 5):
             raise ShapeError(name, x.shape, _SHAPES[self.grey])
         self.images.check_signals(name, self._flat(x))
@@ -270,7 +270,7 @@ class ImageStacks(GivenMap):
         return np.asarray(self.images(g, self._flat(x))).reshape(x.shape)
 
     def one_by_one(self, elements: Sequence[Element], x: np.ndarray) -> Iterator[np.ndarray]:
-        """ρ(g) x for one element after another."""
+        """Yield ρ(g) x for each element."""
         for moved in self.images.one_by_one(elements, self._flat(x)):
             yield np.asarray(moved).reshape(x.shape)
 
@@ -283,12 +283,12 @@ class ImageStacks(GivenMap):
         return self.images.moves_exactly(g)
 
     def more_accurate(self) -> ImageStacks | None:
-        """With a better interpolation of the images."""
+        """The same action with a more accurate interpolation; None if there is none."""
         better = self.images.more_accurate()
         return None if better is None else ImageStacks(better, self.grey)
 
     def _flat(self, x: np.ndarray) -> np.ndarray:
-        """All images (N or N·T, H, W, C)."""
+        """All images in one batch, (N or N·T, H, W, C)."""
         return x[..., None] if self.grey else x.reshape(-1, *x.shape[2:])
 
 

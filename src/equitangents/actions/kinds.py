@@ -3,15 +3,15 @@
 | group | kinds |
 |---|---|
 | C4, D4, C16, SO2 | images (N, H, W, C), (N, H, W) and, frame by frame, (N, T, H, W, C), vectors (N, …, 2), matrices
-  (N, …, 2, 2), voigt (N, …, 3), complex states, whose phase turns; of C5 also 5 features, shifted around |
+  (N, …, 2, 2), voigt (N, …, 3), complex states, whose phase rotates; of C5 also 5 features, shifted cyclically |
 | SO3, O3, tetrahedral, octahedral, icosahedral | vectors (N, …, 3), pseudovectors, matrices (N, …, 3, 3), voigt
   (N, …, 6) |
 | S_n, S5 | points (N, P, …), also called nodes, rows or sets; pairs (N, P, P, …), edges: arrays of point numbers |
-| translations | images, that is signals on a grid, shifted around; sequences (N, T) or (N, T, C) |
-| reversal | sequences, run backwards |
+| translations | images, that is signals on a grid, shifted cyclically; sequences (N, T) or (N, T, C) |
+| reversal | sequences, reversed in time |
 | sign | values, x ↦ −x |
 
-Audits, which draw elements, read this table, and so do measures and ensembles, which need an `Action` of finitely many.
+Used by audits, which draw elements, and by measures and ensembles, which need an `Action` of a finite group.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ import numpy as np
 from equitangents._types import AnyAction, Element
 from equitangents.actions.action import Action, GroupAction, check_group, image_hint
 from equitangents.actions.compact import from_function
-from equitangents.actions.given_maps import (
+from equitangents.actions.images import ImageMotions, ImageStacks, image_dihedral, image_rotations
+from equitangents.actions.positions import GridMotions, permutations
+from equitangents.actions.subset import ActionSubset
+from equitangents.actions.unchecked import (
     FunctionMap,
     MatrixAction,
     PermutedAxes,
@@ -36,9 +39,6 @@ from equitangents.actions.given_maps import (
     phase_turns,
     voigt_matrix,
 )
-from equitangents.actions.images import ImageMotions, ImageStacks, image_dihedral, image_rotations
-from equitangents.actions.positions import GridMotions, permutations
-from equitangents.actions.subset import ActionSubset
 from equitangents.actions.vectors import channels, linear, rotations
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import SymmetryGroup, cyclic, symmetric
@@ -51,7 +51,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
+class ArrayKind:
     """Actions of some groups on arrays of one kind."""
 
     action: Callable[[Kinds, Shape], GroupAction] | None
@@ -61,14 +61,14 @@ class Kind:
     recognised: Callable[[Kinds, Shape], bool] = lambda kinds, shape: False
     """Whether an array of this shape is taken to be of this kind if nobody says what it is."""
     expected: str = ""
-    """Which shapes those are, in words."""
+    """The shapes that are recognised, as text."""
     sought: bool = True
     """Whether outputs of unknown motion are tried as this kind."""
 
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """Actions of one group on arrays of every kind."""
+    """The actions of one group on arrays of every kind."""
 
     space: Space
     group: SymmetryGroup
@@ -84,20 +84,20 @@ class Kinds:
         return known[kind](self, shape)
 
     def recognised(self, shape: Shape) -> list[str]:
-        """The kinds that an array of this shape, channels last, is taken to be."""
+        """The names of the kinds that an array of this shape (channels last) may be."""
         return [name for name, kind in KINDS[self.space].items() if kind.recognised(self, shape)]
 
     def listed(self, kind: str, shape: Shape) -> Action | None:
-        """`action` for networks and kernels, of a group with listed elements; None where there is none."""
+        """`action` for networks and kernels, of a group whose elements are listed; None if there is none."""
         make = KINDS[self.space][kind].listed
         return None if make is None else make(self, shape)
 
     def expected(self) -> list[str]:
-        """The shapes of arrays whose kind is recognised, in words."""
+        """Descriptions of the array shapes whose kind is recognised."""
         return [kind.expected for kind in KINDS[self.space].values() if kind.expected]
 
     def angle(self, g: Element) -> float | None:
-        """Degrees, if g is a rotation."""
+        """Rotation angle in degrees; None if g is not a rotation."""
         if self.space != "plane":
             return self.group.angle(g)
         degrees, reflected = self.motion(g)
@@ -117,7 +117,7 @@ def kinds_of(group: SymmetryGroup) -> Kinds | None:
 
 
 def plane_matrix(degrees: float, reflected: bool) -> np.ndarray:
-    """Matrix of a motion of images on vectors of the plane."""
+    """Matrix of an image motion on vectors of the plane."""
     c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     turn = np.array([[c, -s], [s, c]])
     # images are reflected left to right: the first coordinate changes sign
@@ -130,14 +130,14 @@ def _order(kinds: Kinds) -> int:
 
 
 def _turns(kinds: Kinds) -> tuple[int, bool]:
-    """(n, whether there are reflections) of C_n or D_n."""
+    """(n, whether the group has reflections) of C_n or D_n."""
     order = _order(kinds)
     reflects = bool(kinds.motion(order - 1)[1])
     return (order // 2 if reflects else order), reflects
 
 
 def _images(kinds: Kinds, shape: Shape) -> GroupAction:
-    """Turns that take pixels to pixels as they are, others by splines; of grey images and of frames, too."""
+    """The action on images, grey images or frames: exact if pixels go to pixels, else by splines."""
     if len(shape) in (3, 5):
         return ImageStacks(_images(kinds, (1, 1, 1, 1)), grey=len(shape) == 3)
     if kinds.group.elements is not None and _turns(kinds)[0] in (1, 2, 4):
@@ -201,15 +201,15 @@ def _voigt(doubled: bool) -> Callable[[Kinds, Shape], GroupAction]:
 
 
 _ALSO = {"nodes": "points", "rows": "points", "sets": "points"}
-_VOIGT = {"voigt": Kind(_voigt(False), sought=False), "voigt:strain": Kind(_voigt(True), sought=False)}
+_VOIGT = {"voigt": ArrayKind(_voigt(False), sought=False), "voigt:strain": ArrayKind(_voigt(True), sought=False)}
 _reversed = lambda g, x: x[:, ::-1] if g else x
 _negated = lambda g, x: -x if g else x
 _are_sequences = lambda kinds, shape: len(shape) in (2, 3)
 _vectors_of = lambda d: lambda kinds, shape: len(shape) in (2, 3) and shape[-1] == d
-KINDS: dict[Space, dict[str, Kind]] = {
+KINDS: dict[Space, dict[str, ArrayKind]] = {
     "plane": {
-        "images": Kind(_images, _listed_images, lambda k, shape: len(shape) == 4, "images (N, H, W, C)"),
-        "vectors": Kind(
+        "images": ArrayKind(_images, _listed_images, lambda k, shape: len(shape) == 4, "images (N, H, W, C)"),
+        "vectors": ArrayKind(
             _plane_tensors(1, "vectors"),
             lambda kinds, shape: channels(
                 kinds.group,  # type: ignore[arg-type]
@@ -218,45 +218,45 @@ KINDS: dict[Space, dict[str, Kind]] = {
             _vectors_of(2),
             "vectors of the plane (N, …, 2)",
         ),
-        "features": Kind(None, _shifts, _is_shifted, "(N, n) for cyclic shifts of features by C_n"),
-        "matrices": Kind(_plane_tensors(2, "matrices")),
+        "features": ArrayKind(None, _shifts, _is_shifted, "(N, n) for cyclic shifts of features by C_n"),
+        "matrices": ArrayKind(_plane_tensors(2, "matrices")),
         **_VOIGT,
-        "states": Kind(lambda kinds, shape: phase_turns(kinds.group, kinds.motion), sought=False),
+        "states": ArrayKind(lambda kinds, shape: phase_turns(kinds.group, kinds.motion), sought=False),
     },
     "space": {
-        "vectors": Kind(
+        "vectors": ArrayKind(
             _space_tensors(1, "vectors"),
             lambda kinds, shape: rotations(kinds.group),  # type: ignore[call-overload]
             _vectors_of(3),
             "vectors of space (N, 3) or (N, P, 3)",
         ),
-        "pseudovectors": Kind(_pseudovectors),
-        "matrices": Kind(_space_tensors(2, "matrices")),
+        "pseudovectors": ArrayKind(_pseudovectors),
+        "matrices": ArrayKind(_space_tensors(2, "matrices")),
         **_VOIGT,
     },
     "permutations": {
-        "points": Kind(
+        "points": ArrayKind(
             _points((1,), "points"),
             _listed_points,
             lambda kinds, shape: len(shape) in (2, 3),
             "features (N, P) or points (N, P, C)",
         ),
-        "pairs": Kind(_points((1, 2), "pairs")),
-        "edges": Kind(
+        "pairs": ArrayKind(_points((1, 2), "pairs")),
+        "edges": ArrayKind(
             lambda k, shape: RelabelledIndices(k.group, len(k.motion(k.group.identity)), k.motion), sought=False
         ),
     },
     "translations": {
-        "images": Kind(
+        "images": ArrayKind(
             lambda kinds, shape: GridMotions(kinds.group),  # type: ignore[arg-type]
             lambda kinds, shape: GridMotions(kinds.group),  # type: ignore[arg-type]
             lambda kinds, shape: len(shape) >= 3,
             "signals on a grid (N, *positions, C)",
         ),
-        "sequences": Kind(lambda kinds, shape: circular_shifts(kinds.group, len(shape) == 3), sought=False),  # type: ignore[arg-type]
+        "sequences": ArrayKind(lambda kinds, shape: circular_shifts(kinds.group, len(shape) == 3), sought=False),  # type: ignore[arg-type]
     },
     "reversal": {
-        "sequences": Kind(
+        "sequences": ArrayKind(
             lambda kinds, shape: FunctionMap(
                 kinds.group, _reversed, "sequences, reversed", check_sequences, len(shape) == 3
             ),
@@ -266,7 +266,7 @@ KINDS: dict[Space, dict[str, Kind]] = {
         )
     },
     "sign": {
-        "values": Kind(
+        "values": ArrayKind(
             lambda kinds, shape: FunctionMap(kinds.group, _negated, "values, with the other sign", check_signed),
             lambda kinds, shape: from_function(kinds.group, _negated, name="change of sign"),  # type: ignore[arg-type, return-value]
             lambda kinds, shape: len(shape) >= 2,
@@ -283,7 +283,7 @@ ActionLike = GroupAction | ActionSubset | str
 def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAction:
     """`action` itself, or the action of the group with this name on inputs of `shape`, (N, …).
 
-    Raises InvalidArgumentError or ShapeError, which name `argument`, for names that say nothing of such inputs.
+    Raises InvalidArgumentError or ShapeError, which name `argument`, if the named group does not act on such inputs.
 
     >>> as_action("augmentation", "C4", (10, 8, 8, 1))
     <action turns by 90° of images of C4>
@@ -304,7 +304,7 @@ def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAc
 
 
 def _group(argument: str, action: str, named: GroupName, shape: tuple[int, ...]) -> SymmetryGroup:
-    """The group, with the number of points or the grid taken from the inputs, its elements listed."""
+    """The group with its elements listed; the number of points or the grid comes from the inputs' shape."""
     if named.family != "S":
         group = named.group(grid=shape[1:-1] if len(shape) >= 3 else (1,))
         assert group is not None

@@ -19,7 +19,7 @@ from equitangents.groups.wallpaper_group import GridGroup
 
 
 @final
-class Permutations(PositionAction):
+class PositionPermutations(PositionAction):
     """A group permuting the positions of signals (N, P, C); made by `permutations`."""
 
     positions_rank = 1
@@ -38,7 +38,7 @@ class Permutations(PositionAction):
 
 @final
 class GridMotions(PositionAction):
-    """A wallpaper or translation group moving the grid points of a torus; made by `grid` or `translations`."""
+    """A wallpaper or translation group that moves the grid points of a torus; made by `grid` or `translations`."""
 
     group: GridGroup
 
@@ -56,7 +56,7 @@ class GridMotions(PositionAction):
             raise ShapeError(name, positions, self.group.shape, verb="has positions of shape")
 
 
-def permutations(group: Group, table: npt.ArrayLike) -> Permutations:
+def permutations(group: Group, table: npt.ArrayLike) -> PositionPermutations:
     """The action on positions, table[g, x] = g·x; on signals (N, P, C), (ρ(g) f)(x) = f(g⁻¹·x).
 
     Raises NotAnActionError with the witness unless table[g·h] is table[g] after table[h].
@@ -66,13 +66,13 @@ def permutations(group: Group, table: npt.ArrayLike) -> Permutations:
     >>> shift(1, np.array([[[5.0], [6.0], [7.0]]])).ravel()
     array([7., 5., 6.])
     """
-    return Permutations(check_group("group", group), check_permutation_table("table", group, table))
+    return PositionPermutations(check_group("group", group), check_permutation_table("table", group, table))
 
 
 def grid(group: GridGroup) -> GridMotions:
     """The action of a wallpaper group (or of translations) on the grid points of its torus, signals (N, H, W, C).
 
-    Turns are about the grid point (0, 0); image_rotations turns about the centre.
+    It rotates about the grid point (0, 0); `image_rotations` rotates about the centre.
     """
     if not isinstance(group, GridGroup):
         raise InvalidTypeError(

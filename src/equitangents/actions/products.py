@@ -1,4 +1,4 @@
-"""Actions made of others: tensor products, direct sums, and restrictions to subgroups."""
+"""Combined actions: tensor products, direct sums, and restrictions to subgroups."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def tensor_product(a: Action, b: Action) -> LinearAction | FieldAction:
 
     Of two actions on vectors, (N, d_a) and (N, d_b): M_a(g) ⊗ M_b(g) on (N, d_a·d_b), index i·d_b + j.
     Of an action on positions (images, grids, ...) and one on vectors (N, C): fields (N, *positions, C) whose values
-    turn with the positions, (ρ(g) f)(x) = M_b(g) f(g⁻¹ x).
+    transform along with the positions, (ρ(g) f)(x) = M_b(g) f(g⁻¹ x).
     """
     check_same_group(a, b)
     if b.matrices is None:
@@ -113,7 +113,7 @@ def tensor_product(a: Action, b: Action) -> LinearAction | FieldAction:
 
 
 def direct_sum(*actions: Action) -> LinearAction:
-    """Actions on vectors side by side: on (N, d₁ + d₂ + ...) by block-diagonal matrices."""
+    """The direct sum of actions on vectors: block-diagonal matrices on (N, d₁ + d₂ + ...)."""
     if not actions:
         raise InvalidArgumentError("actions is empty; expected at least one")
     matrices = []

@@ -1,6 +1,6 @@
-"""Rotations of the plane on signals sampled along rings, or given by circular harmonics: exact for every angle.
+"""Rotations of the plane on signals sampled along rings, or expressed in circular harmonics: exact for every angle.
 
-A ring f(φ) with an odd number A of samples is Σ_m c_m e^{imφ}, |m| ≤ (A − 1)/2; turning it by α multiplies c_m by
+A ring f(φ) with an odd number A of samples is Σ_m c_m e^{imφ}, |m| ≤ (A − 1)/2. Rotation by α multiplies c_m by
 e^{−imα}, (ρ(α) f)(φ) = f(φ − α): an orthogonal representation of SO(2), computed by FFT.
 """
 
@@ -28,7 +28,7 @@ class RingRotations(Action):
     """C_n on signals (N, rings, angles, C); made by `ring_rotations`."""
 
     def __init__(self, n: int):
-        vars(self).update(group=cyclic(n), name=f"turns by {360 / n:g}° of rings")
+        vars(self).update(group=cyclic(n), name=f"rotations by {360 / n:g}° of rings")
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         x = check_array("x", x, rank=4)
@@ -43,11 +43,11 @@ class RingRotations(Action):
         return x
 
     def is_isometry(self, g: int, shape: Sequence[int]) -> bool:
-        """Always: every frequency is multiplied by a phase."""
+        """True: every frequency is multiplied by a phase."""
         return True
 
     def moves(self, g: int, shape: Sequence[int]) -> tuple[np.ndarray, bool] | None:
-        """Return the shift along the rings if g is a whole number of steps, else None, since values are mixed."""
+        """Return the shift along the rings if g is a whole number of steps; None otherwise (values are mixed)."""
         index = np.arange(int(np.prod(shape[:-1]))).reshape(shape[:-1])
         steps, rest = divmod(g * shape[_AXIS - 1], self.group.order)
         return None if rest else (np.roll(index, -steps, axis=_AXIS - 1).ravel(), True)
@@ -62,8 +62,8 @@ class RingRotations(Action):
 def ring_rotations(n: int) -> RingRotations:
     """C_n on signals on rings (N, rings, angles, C): element g rotates counter-clockwise by g·360°/n.
 
-    Exact for every n if the number of angles is odd (or a multiple of n): trigonometric interpolation, so that C_n may
-    be as fine a subgroup of SO(2) as one likes. `to_rings` samples images this way.
+    Exact for every n if the number of angles is odd (or a multiple of n), by trigonometric interpolation, so that C_n
+    can be any finite subgroup of SO(2). `to_rings` samples images this way.
 
     >>> x = np.arange(1.0, 6.0).reshape(1, 1, 5, 1)
     >>> ring_rotations(5)(1, x)[0, 0, :, 0].round(12).tolist()
@@ -72,7 +72,7 @@ def ring_rotations(n: int) -> RingRotations:
     return RingRotations(check_whole("n", n, 1))
 
 
-def turn_rings(x: ArrayLike, angles: Float[np.ndarray, " turns"]) -> ArrayLike:
+def turn_rings(x: ArrayLike, angles: Float[np.ndarray, " rotations"]) -> ArrayLike:
     """Rings (N, rings, angles, C) rotated by each of `angles` in radians: (angles, N, rings, angles, C)."""
     x = check_array("x", x, rank=4)
     turns = np.asarray(angles, np.float64)
@@ -90,9 +90,9 @@ def to_rings(
 ) -> Float[np.ndarray, "n rings angles channels"]:
     """Values of images along circles about their centre, from a B-spline of `order` through the pixels.
 
-    Ring k has the radius (k + 1/2)/rings times half the image's smaller side (from pixel centre to pixel centre); angle
-    0 points down the rows and angles run counter-clockwise, so that `ring_rotations` turns what `image_rotations`
-    turns.
+    Ring k has the radius (k + 1/2)/rings times half the image's smaller side (from pixel centre to pixel centre). Angle
+    0 points down the rows and angles run counter-clockwise, so that `ring_rotations` and `image_rotations` rotate
+    in the same sense.
     """
     images = check_array("images", np.asarray(images), rank=4)
     rings, angles = check_whole("rings", rings, 1), check_whole("angles", angles, 1)

@@ -1,11 +1,11 @@
 """Interpolation by B-splines of order 0 to 5 on a grid, as linear maps that do not depend on the signal.
 
 The spline Σ_k c_k β(x − k) takes the values f_k at the grid points if B c = f, B_ik = β(i − k), with the signal
-mirrored about its first and last point. Reading it at a point takes order + 1 coefficients along each axis.
+mirrored about its first and last point. Evaluation at a point uses order + 1 coefficients along each axis.
 Source: Unser, "Splines: a perfect fit for signal and image processing", 1999.
 
-Fast rotations of many images by many angles take one sparse matrix per angle, one spline filter for all. A rotation by
-more than 45° is a quarter turn, which moves pixels to pixels, after a smaller one: C₂₄ needs five matrices.
+Fast rotation of many images: one spline filter, then one sparse matrix per angle. A rotation by more than 45° is a
+quarter turn, which moves pixels to pixels, after a smaller rotation: C₂₄ needs five matrices.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def basis(order: int, x: np.ndarray) -> np.ndarray:
 
 
 def mirrored(i: np.ndarray, n: int) -> np.ndarray:
-    """The grid point that index i stands for when 0 .. n − 1 is mirrored about both ends."""
+    """The grid point of index i if 0 .. n − 1 is mirrored about both ends."""
     if n == 1:
         return np.zeros_like(i)
     i = np.mod(i, 2 * n - 2)
@@ -60,7 +60,7 @@ def prefilter(order: int, n: int) -> Float[np.ndarray, "n n"]:
 
 
 def taps(order: int, x: np.ndarray, n: int) -> tuple[Int[np.ndarray, "taps points"], Float[np.ndarray, "taps points"]]:
-    """Indices and weights of the coefficients of an axis of length n for the value at x."""
+    """Indices and weights of the spline coefficients of an axis of length n that give the value at x."""
     # halfway between two points a reading of order 0 takes all of the second one, whatever the rounding
     first = np.floor(x + 0.5 * (1 - order % 2) + (_SLACK if order == 0 else 0.0)).astype(int) - order // 2
     index = first + np.arange(order + 1)[:, None]
@@ -73,13 +73,13 @@ def turned_taps(
 ) -> tuple[Int[np.ndarray, "taps pixels"], Float[np.ndarray, "taps pixels"]]:
     """Flat indices and weights of the spline coefficients for an image rotated counter-clockwise by `angle`.
 
-    (ρ(g) f)(p) = f(g⁻¹ p) about the centre. What turns in from outside is zero, or the nearest point of the border.
+    (ρ(g) f)(p) = f(g⁻¹ p) about the centre. Points from outside are zero, or take the nearest border value.
     """
     H, W = positions
     i, j = np.indices(positions).reshape(2, -1)
     y, x = i - (H - 1) / 2, j - (W - 1) / 2
     c, s = np.cos(angle), np.sin(angle)
-    # rows count downwards: a counter-clockwise turn of what is seen reads at the clockwise turned point
+    # rows count downwards: a counter-clockwise rotation of the picture reads at the clockwise rotated point
     u, v = c * y + s * x + (H - 1) / 2, -s * y + c * x + (W - 1) / 2
     # points on the border stay inside whatever the rounding
     inside = (outside == "edge") | (u >= -_SLACK) & (u <= H - 1 + _SLACK) & (v >= -_SLACK) & (v <= W - 1 + _SLACK)
@@ -90,7 +90,7 @@ def turned_taps(
 def point_taps(
     order: int, u: np.ndarray, v: np.ndarray, positions: tuple[int, int]
 ) -> tuple[Int[np.ndarray, "taps points"], Float[np.ndarray, "taps points"]]:
-    """Flat indices and weights of the coefficients of an image for the values at points (u, v) within it."""
+    """Flat indices and weights of an image's spline coefficients that give the values at points (u, v) inside it."""
     H, W = positions
     (rows, row_weights), (columns, column_weights) = taps(order, u, H), taps(order, v, W)
     index, weights = rows[:, None] * W + columns, row_weights[:, None] * column_weights
@@ -98,7 +98,7 @@ def point_taps(
 
 
 def read_taps(c: ArrayLike, index: np.ndarray, weights: np.ndarray) -> ArrayLike:
-    """Values (N, points, C) from coefficients c (N, H, W, C), in the type of c."""
+    """Values (N, points, C) from coefficients c (N, H, W, C), in the dtype of c."""
     xp = np if isinstance(c, np.ndarray) else jnp
     flat = c.reshape(len(c), -1, c.shape[-1])
     return sum(flat[:, i] * xp.asarray(w[:, None], c.dtype) for i, w in zip(index, weights, strict=True))
@@ -117,7 +117,7 @@ def turned_images(
 ) -> Iterator[np.ndarray]:
     """For every (degrees, reflected): x (N, H, W, C), reflected left to right or not, then rotated counter-clockwise.
 
-    (ρ(g) f)(p) = f(g⁻¹ p) about the centre, zero outside; with outside="edge" the nearest border point is read.
+    (ρ(g) f)(p) = f(g⁻¹ p) about the centre, zero outside; outside="edge" takes the nearest border value instead.
     """
     coefficients: dict[bool, np.ndarray] = {}
     for degrees, reflected in motions:
@@ -146,7 +146,7 @@ _KEPT: OrderedDict[tuple[object, ...], scipy.sparse.csr_matrix] = OrderedDict()
 
 
 def _matrix(*key: Any) -> scipy.sparse.csr_matrix:
-    """`_turn` of these arguments, kept; every step stands for itself, since threads may ask at once."""
+    """`_turn` of these arguments, cached; safe if several threads ask at once."""
     made = _KEPT.pop(key, None)
     _KEPT[key] = made = _turn(*key) if made is None else made
     while len(_KEPT) > 1 and sum(map(_nbytes, list(_KEPT.values()))) > _MOST:

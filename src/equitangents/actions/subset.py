@@ -1,4 +1,4 @@
-"""Some elements of a group, with or without weights, for augmentation by part of an orbit."""
+"""Finite subsets of a group, with or without weights, for augmentation by part of an orbit."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from equitangents.validation import check_whole
 
 @dataclass(frozen=True, eq=False)
 class ActionSubset:
-    """Elements of an action's group, in the order given; made by `subset` and `sampled`. It is not itself an action.
+    """Elements of an action's group, in the user's order; made by `subset` and `sampled`. It is not itself an action.
 
-    `weights` are how often each element counts, 1 unless given. Elements of SO(3) and O(3) are matrices.
+    `weights`: how much each element counts, 1 by default. Elements of SO(3) and O(3) are matrices.
     """
 
     action: GroupAction
@@ -32,7 +32,7 @@ class ActionSubset:
 
     @property
     def name(self) -> str:
-        """Such as "3 of 8 elements of C8, weighted"."""
+        """A description such as "3 of 8 elements of C8, weighted"."""
         weighted = "" if np.ptp(self.weights) == 0 else ", weighted"
         listed = self.action.group.elements
         of = "" if listed is None else f" of {len(listed)}"
@@ -40,7 +40,7 @@ class ActionSubset:
 
     @property
     def is_subgroup(self) -> bool:
-        """Whether the elements are a whole subgroup, each once, all with one weight."""
+        """Whether the elements form a subgroup, each once, all with one weight."""
         if not isinstance(self.action, Action):
             return False  # the finite ones are groups of their own, such as groups.icosahedral()
         group = self.action.group
@@ -62,11 +62,11 @@ class ActionSubset:
 
 
 def subset(action: GroupAction, elements: Elements, weights: npt.ArrayLike | None = None) -> ActionSubset:
-    """The given elements of `action`'s group, for partial augmentation in `InfiniteEnsemble`.
+    """The listed elements of `action`'s group, for partial augmentation in `InfiniteEnsemble`.
 
-    elements (size,): in any order, repeated ones count as often as they are given, as random draws do. Of SO(3) and
-    O(3) matrices (size, 3, 3) or numbers of nodes.
-    weights (size,): positive, how much each counts in the loss, Σ_g w_g |f(ρ(g)x) − y|² / Σ_g w_g; None: all alike.
+    elements (size,): in any order; repeated elements count repeatedly, as random draws do. For SO(3) and O(3):
+    matrices (size, 3, 3) or numbers of nodes.
+    weights (size,): positive weights in the loss Σ_g w_g |f(ρ(g)x) − y|² / Σ_g w_g; None: all equal.
 
     >>> from equitangents.actions import image_rotations
     >>> subset(image_rotations(4), [0, 1, 3])
@@ -92,9 +92,9 @@ def subset(action: GroupAction, elements: Elements, weights: npt.ArrayLike | Non
 def sampled(action: CompactAction, count: int | None = None, *, seed: int = 0) -> ActionSubset:
     """Finitely many elements of SO(3) or O(3), for augmentation.
 
-    count: so many drawn by the Haar measure, all alike. None: the nodes of the group's quadrature with their weights,
-    so that the loss is that of full augmentation wherever the quadrature of `so3(bandlimit)` is exact. Neither makes
-    a mean exactly equivariant; a finite subgroup does so for its own elements.
+    count: number of elements drawn from the Haar measure, equally weighted. None: the nodes and weights of the group's
+    quadrature, whose loss is that of full augmentation wherever the quadrature of `so3(bandlimit)` is exact. Neither
+    makes a mean exactly equivariant; a finite subgroup does so for its own elements.
 
     >>> from equitangents.actions import rotations
     >>> from equitangents.groups import so3
@@ -114,7 +114,7 @@ Augmentation = Action | ActionSubset
 
 
 def whole_action(augmentation: Augmentation) -> GroupAction:
-    """The action itself, or that of which a subset is taken."""
+    """The augmentation's action: itself, or the action of which it is a subset."""
     return augmentation.action if isinstance(augmentation, ActionSubset) else augmentation
 
 

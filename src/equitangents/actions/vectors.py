@@ -15,8 +15,8 @@ from jaxtyping import Float, Int
 from equitangents._types import AnyAction, ArrayLike
 from equitangents.actions.action import TOLERANCE, Action, GroupAction, check_group, check_last_axis, multiply
 from equitangents.actions.compact import ContinuousRotations
-from equitangents.actions.given_maps import MatrixAction
 from equitangents.actions.positions import check_permutation_table
+from equitangents.actions.unchecked import MatrixAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group, MatrixGroup, SymmetryGroup
 from equitangents.groups.irreps import Irrep
@@ -57,7 +57,7 @@ class LinearAction(Action):
 
 @final
 class LastAxisPermutation(Action):
-    """Permutations of the entries of the last axis: table[g, c] is where entry c goes; by `channels` and `labels`."""
+    """Permutations of the last axis: table[g, c] is where entry c goes; made by `channels` and `labels`."""
 
     linear = True
     permutes_entries = True
@@ -81,7 +81,7 @@ class LastAxisPermutation(Action):
 
 @final
 class TrivialAction(Action):
-    """The trivial action; made by `trivial`."""
+    """The trivial action, ρ(g) x = x; made by `trivial`."""
 
     def __init__(self, group: Group):
         vars(self).update(group=group, name="trivial action")
@@ -111,7 +111,7 @@ def linear(group: Group, matrices: npt.ArrayLike) -> LinearAction:
 
 
 def channels(group: Group, representation: npt.ArrayLike) -> LinearAction | LastAxisPermutation:
-    """The action on the last axis of arrays of any rank, (N, ..., C): every position's channel vector alike.
+    """The action on the last axis of arrays of any rank, (N, ..., C), by the same matrix at every position.
 
     `representation`: real matrices (|G|, C, C), or a permutation table (|G|, C), table[g, c] = where channel c goes.
     """
@@ -132,11 +132,11 @@ def rotations(group: Group) -> LinearAction: ...
 
 
 def rotations(group: Group | RotationGroup) -> LinearAction | ContinuousRotations:
-    """The rotations of a group that carries 3×3 matrices, on vectors (N, 3) and point clouds (N, P, 3).
+    """The rotations of a group of 3×3 matrices, on vectors (N, 3) and point clouds (N, P, 3).
 
-    Of a finite group, an `Action`. Of `so3(bandlimit)` or `o3(bandlimit)`, `ContinuousRotations`: audits draw elements
-    at random, measures take means over the nodes of the quadrature, and what is exact for finite groups alone, such as
-    full augmentation, refuses it.
+    For a finite group, an `Action`; for `so3(bandlimit)` or `o3(bandlimit)`, `ContinuousRotations`. With the latter,
+    audits draw elements at random and measures take means over the nodes of the quadrature; features that are exact
+    only for finite groups, such as full augmentation, raise an error.
 
     >>> from equitangents.groups import octahedral, so3
     >>> rotations(octahedral())(3, np.ones((2, 5, 3))).shape
@@ -195,8 +195,8 @@ def _on_last_axis(
 def represented(group: SymmetryGroup, representation: RepresentationLike) -> GroupAction:
     """The action of a group on vectors (N, d) by a representation: an irrep, a list of irreps, or matrices.
 
-    Of a compact group, elements are given or drawn; of a finite one all are known. Irreps of SO(2), O(2), SO(3) and
-    O(3) act for finite groups of rotations, too, as in `nn.Readout`.
+    The action of a compact group takes any elements; that of a finite one lists all. Irreps of SO(2), O(2), SO(3) and
+    O(3) also act for finite groups of rotations, as in `nn.Readout`.
 
     >>> from equitangents import groups
     >>> S3 = groups.symmetric(3)
@@ -210,8 +210,8 @@ def represented(group: SymmetryGroup, representation: RepresentationLike) -> Gro
     return MatrixAction(group, found, found.dimension, f"vectors of the {found!r}".replace("<", "").replace(">", ""))
 
 
-def as_output_action(given: AnyAction, group: SymmetryGroup) -> AnyAction:
-    """`given` itself, or the action on outputs if it is a representation or matrices (order, d, d)."""
-    if isinstance(given, Irrep | CompactIrrep | Representation) or (isinstance(given, np.ndarray) and given.ndim == 3):
-        return represented(group, given)
-    return given
+def as_output_action(value: AnyAction, group: SymmetryGroup) -> AnyAction:
+    """`value` itself, or the action on outputs if it is a representation or matrices (order, d, d)."""
+    if isinstance(value, Irrep | CompactIrrep | Representation) or (isinstance(value, np.ndarray) and value.ndim == 3):
+        return represented(group, value)
+    return value

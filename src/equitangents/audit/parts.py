@@ -35,7 +35,7 @@ from equitangents.audit.report.sections import (
     ElementResult,
     InputContract,
     Matching,
-    Missing,
+    MissingSection,
     ModelSection,
     OrbitSection,
     OutputContract,
@@ -71,7 +71,7 @@ def measure_parts(m: Measured, notes: Notes) -> dict[str, Any]:
         notes.without("remedies", "the model gives NaN or infinite values for some moved inputs")
     elif group:
         for one in part("remedies", remedies):
-            if isinstance(one, Missing):
+            if isinstance(one, MissingSection):
                 notes.without(one.section, one.reason)
             else:
                 found["remedies"].append(one)
@@ -79,12 +79,12 @@ def measure_parts(m: Measured, notes: Notes) -> dict[str, Any]:
     return found
 
 
-class Notes(list[Missing]):
+class Notes(list[MissingSection]):
     """Parts of an audit that are missing, and why."""
 
     def without(self, name: str, why: str) -> None:
         """Note that a part is missing."""
-        self.append(Missing(name, why))
+        self.append(MissingSection(name, why))
         logger.info("audit: no %s: %s", name, why)
 
     def measured(self, clock: Clock, name: str, measure: Callable[[], T], otherwise: Any = None) -> T | Any:

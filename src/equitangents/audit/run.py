@@ -16,7 +16,7 @@ from equitangents.audit.adapters import Model, as_model
 from equitangents.audit.adapters.model import check_select
 from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.contract import Contract, contract_of_changes, make_contract, verify
-from equitangents.audit.contract.trees import Inputs, as_inputs
+from equitangents.audit.contract.trees import InputLeaves, as_inputs
 from equitangents.audit.measure import input_sets
 from equitangents.audit.measure import rules as rules_of_outputs
 from equitangents.audit.measure.again import confirmed, is_open, settled
@@ -27,10 +27,10 @@ from equitangents.audit.measure.task import AuditTask, default_batch_size
 from equitangents.audit.parts import Notes, assemble
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.sections import TASK, RuleResult, UndefinedPose
-from equitangents.audit.settings import AuditedAction, Keywords, OutputAction, Settings, settings_of
+from equitangents.audit.settings import AuditedAction, AuditSettings, Keywords, OutputAction, settings_of
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.metrics.measure import check_order
-from equitangents.progress import Progress, ProgressCallback, told_by
+from equitangents.progress import Progress, ProgressCallback, callback_of
 
 _ENSEMBLE = 48 * 17  # members are given some inputs and elements
 _FEW = 12
@@ -107,7 +107,7 @@ def audit(
     asked = settings_of(settings)
     if not isinstance(action, Transform):
         check_order(action, x, "audit(model, group, x)", (str, GroupAction, Transform))
-    told_by(progress)
+    callback_of(progress)
     began = time.perf_counter()
     layers = None if isinstance(asked.layers, bool) else asked.layers
     model = as_model(f, layers=layers, select=check_select(asked.select))
@@ -132,7 +132,7 @@ def audit(
         return assemble(measure_data(task, labels, rules, notes), notes, began)
 
 
-def _read(model: Model, action: AuditedAction, x: Tree, asked: Settings) -> tuple[Inputs, Contract]:
+def _read(model: Model, action: AuditedAction, x: Tree, asked: AuditSettings) -> tuple[InputLeaves, Contract]:
     """The inputs in batches as the model takes them, and how the group, or a change that is none, moves them."""
     batch = as_inputs(x)
     if batch.axes:
@@ -147,7 +147,7 @@ def _read(model: Model, action: AuditedAction, x: Tree, asked: Settings) -> tupl
     return batch, contract
 
 
-def _drawn(contract: Contract, asked: Settings) -> tuple[list[Any], bool]:
+def _drawn(contract: Contract, asked: AuditSettings) -> tuple[list[Any], bool]:
     """The elements that are tried, and whether these are all."""
     group = contract.group
     if contract.not_a_group:

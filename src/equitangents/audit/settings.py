@@ -8,28 +8,28 @@ from typing import Any, Literal, TypedDict, get_args
 
 from equitangents.actions.action import GroupAction
 from equitangents.audit.contract.changes import Transform
-from equitangents.audit.contract.leaf_actions import Kind
+from equitangents.audit.contract.leaf_actions import LeafKind
 from equitangents.audit.contract.trees import Batch, Layout
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.representations import RepresentationLike
 from equitangents.keywords import meant
-from equitangents.metrics.measure import Bootstrap
+from equitangents.metrics.measure import BootstrapSettings
 from equitangents.validation import check_number
 
 AuditedAction = str | GroupAction | Transform | Sequence[Any] | Mapping[str, Any]
 """The name of a group, an action, or a change; of several inputs a tuple or dictionary of actions and None."""
 
-OutputAction = str | GroupAction | RepresentationLike | Kind | Batch | Sequence[Any] | Mapping[str, Any] | None
+OutputAction = str | GroupAction | RepresentationLike | LeafKind | Batch | Sequence[Any] | Mapping[str, Any] | None
 """What a group does to outputs: an action, a representation, a kind ("vectors"), a rule; of several outputs a tree."""
 
-InputKinds = str | Kind | Sequence[Any] | Mapping[str, Any] | None
+InputKinds = str | LeafKind | Sequence[Any] | Mapping[str, Any] | None
 Effort = Literal["quick", "full"]
 OutputKind = Literal["auto", "values"]
 RelativeTo = Literal["larger", "norm", "spread"]
 
 
 @dataclass(frozen=True)
-class Settings:
+class AuditSettings:
     """How the model is read, what is looked at, and how it is judged: the keywords of `audit`, which explains them."""
 
     elements: int | None = None
@@ -57,7 +57,7 @@ class Settings:
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise InvalidArgumentError(name, getattr(self, name), list(known))
-        Bootstrap(self.confidence, self.resamples, self.seed)
+        BootstrapSettings(self.confidence, self.resamples, self.seed)
         above = lambda number: number > 0
         if self.tolerance is not None:
             check_number("tolerance", self.tolerance, "a number above 0", above)
@@ -73,13 +73,13 @@ class Settings:
         return self.effort == "quick"
 
     @property
-    def bootstrap(self) -> Bootstrap:
+    def bootstrap(self) -> BootstrapSettings:
         """How intervals are found."""
-        return Bootstrap(self.confidence, self.resamples, self.seed)
+        return BootstrapSettings(self.confidence, self.resamples, self.seed)
 
 
 class Keywords(TypedDict, total=False):
-    """The fields of `Settings`, for type checkers."""
+    """The fields of `AuditSettings`, for type checkers."""
 
     elements: int | None
     batch_size: int | None
@@ -109,11 +109,11 @@ _QUICK: dict[str, Any] = {"off_data": False, "layers": False, "resamples": 200}
 """What settings of a quick audit are that are not given."""
 
 
-def settings_of(given: Mapping[str, Any]) -> Settings:
+def settings_of(given: Mapping[str, Any]) -> AuditSettings:
     """The settings of these keywords; InvalidTypeError, with the nearest known one, for others."""
-    known = [field.name for field in fields(Settings)]
+    known = [field.name for field in fields(AuditSettings)]
     for name in given:
         if name not in known:
             said = meant(name, [*known, "y", "progress", "output_action"])
             raise InvalidTypeError("audit", name, [*known, "y", "progress"], said, verb="has no argument")
-    return Settings(**{**(_QUICK if given.get("effort") == "quick" else {}), **given})
+    return AuditSettings(**{**(_QUICK if given.get("effort") == "quick" else {}), **given})

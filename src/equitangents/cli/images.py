@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from equitangents import beside
+import equitangents
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import quoted
 
 if TYPE_CHECKING:
-    from equitangents.foreign_files import Rows
+    from equitangents.scale.reading import LazyArray
 
 TABLES = (".csv", ".tsv", ".txt")
 _ZARR = ("zarr.json", ".zarray", ".zgroup", ".zattrs")
 _SIDE = 2**20  # pixels of a side, at most
-_STEPS = 100  # in which progress is shown
 
 Stage = Callable[[str], None]
 
@@ -32,7 +31,7 @@ def are_images(data: str, targets: str | None = None) -> bool:
         return False
     if targets is not None and Path(targets).suffix.lower() in TABLES:
         return True
-    if not beside.room("data").labelled_images.images_in(folder):
+    if not equitangents.data.labelled_images.images_in(folder):
         expected = "images (PNG, JPEG, TIFF or BMP), one folder a class or a table of labels, or a Zarr array or group"
         raise InvalidArgumentError("data", data, expected)
     return True
@@ -40,10 +39,10 @@ def are_images(data: str, targets: str | None = None) -> bool:
 
 def read_labelled(o: Any, stage: Stage) -> Any:
     """The labelled images (`et.data.LabelledImages`) of --data, with lines on stderr of what they are."""
-    images = beside.room("data").load_labelled_images(
+    images = equitangents.data.load_labelled_images(
         o.data, o.targets, size=o.size, together=o.keep_together, skip_bad=o.skip_bad, progress=_progress(stage, o.data)
     )
-    typer.echo("\n".join([f"{o.data}: {len(images):,} images of {images.form}", *images.told]), err=True)
+    typer.echo("\n".join([f"{o.data}: {len(images):,} images of {images.form}", *images.notes]), err=True)
     return images
 
 
@@ -52,13 +51,13 @@ def read_like(data: str, model: Path, skip_bad: bool, stage: Stage) -> Any:
     form = form_of(model)
     if form is None:
         raise InvalidArgumentError("data", data, "arrays, since the model was fitted to arrays", "or fit on a folder")
-    found = beside.room("data").load_images_like(data, form, skip_bad=skip_bad, progress=_progress(stage, data))
-    for line in found.told:
+    found = equitangents.data.load_images_like(data, form, skip_bad=skip_bad, progress=_progress(stage, data))
+    for line in found.notes:
         typer.echo(line, err=True)
     return found
 
 
-def check_array(x: Rows, model: Path) -> None:
+def check_array(x: LazyArray, model: Path) -> None:
     """Raise where an array of numbers has another scale than the images, in [0, 1], that the model was fitted to."""
     import numpy as np
 
@@ -82,7 +81,7 @@ def form_of(model: Path) -> Any:
     if entries is None:
         return None
     with suppress(TypeError):
-        form: Any = beside.room("data").labelled_images.ImageForm(**entries)
+        form: Any = equitangents.data.labelled_images.ImageForm(**entries)
         if 0 < form.height < _SIDE and 0 < form.width < _SIDE and form.channels in (1, 3):
             return form
     raise damaged(model, "the form of its images cannot be")
@@ -92,7 +91,7 @@ def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float
     """The arrays of predictions as a table: file, label and its probability; of a regression file, mean and std.
 
     Labels whose probability is below `least` are empty. Names and labels that a spreadsheet would run as formulas have
-    an apostrophe before them (`tables.quoted`).
+    an apostrophe before them (`quoted`).
     """
     from equitangents.files import whole_file
 
@@ -121,7 +120,7 @@ def _progress(stage: Stage, data: str) -> Callable[[int, int], None]:
     stage(f"looking through {data}")
 
     def progress(done: int, count: int) -> None:
-        if done == count or done % max(1, count // _STEPS) == 0:
+        if done == count or done % max(1, count // 100) == 0:  # 100 times
             stage(f"reading images: {done:,} of {count:,}")
 
     return progress

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import importlib.util
 import io
 import sys
 import traceback
@@ -18,7 +19,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from equitangents import __version__, beside
+from equitangents import __version__
 from equitangents.cli.audit import audit, audit_potential
 from equitangents.cli.doctor import doctor
 from equitangents.cli.fit import fit
@@ -93,8 +94,9 @@ class LocalPaths(TyperCommand):
 
 
 app = typer.Typer(name="equitangents", cls=OneLineErrors, pretty_exceptions_enable=False)
-for _name, _command in beside.commands().items():
-    app.command(_name, cls=LocalPaths)(_command)
+if importlib.util.find_spec("equitangents_studies"):
+    for _name, _command in importlib.import_module("equitangents_studies.commands").COMMANDS.items():
+        app.command(_name, cls=LocalPaths)(_command)
 for _command in (audit, audit_potential, plan, gram, fit, predict, doctor):
     app.command(cls=LocalPaths)(_command)
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from equitangents import beside
+import equitangents
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import unknown
 
@@ -256,7 +256,7 @@ def network(spec: str, depth: int | None = None, w_std: float = 1.0, b_std: floa
         return load_model(spec)
     if spec in ("mlp", "cnn"):
         return plain_network(spec, depth or 2, w_std, b_std)
-    return beside.room("systems").architecture(spec, depth or 8)
+    return equitangents.systems.architecture(spec, depth or 8)
 
 
 def plain_network(kind: str, depth: int, w_std: float, b_std: float, width: int = 1, outputs: int = 1) -> Any:

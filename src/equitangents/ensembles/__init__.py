@@ -1,4 +1,4 @@
-"""Ensembles behind one interface: infinitely wide networks in closed form, and finite ones trained together."""
+"""Ensembles behind one interface: infinitely wide networks in closed form, finite ones trained jointly."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Ensembles of finite networks trained together by JAX: their parameters. What they predict: `ensembles.finite`."""
+"""Ensembles of finite networks trained jointly by JAX: their parameters. Predictions are in `ensembles.finite`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from equitangents._types import AnyModel, FileName, Network, Targets, Tree
 from equitangents.actions.action import GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin, check_network
-from equitangents.ensembles.fields import Positions, output_positions
+from equitangents.ensembles.fields import OutputPositions, output_positions
 from equitangents.ensembles.finite import OPTIMIZERS, Classification, FiniteEnsemble, Regression
 from equitangents.ensembles.networks import ForeignNetwork, as_network
 from equitangents.ensembles.training.network_job import NetworkJob, ensemble_outputs, job_of
@@ -27,7 +27,7 @@ from equitangents.progress import ProgressCallback
 
 @dataclass(eq=False, repr=False)
 class DeepEnsembleBase(FiniteEnsemble):
-    """Finite networks trained together by JAX; DeepEnsemble says what the parameters are."""
+    """Finite networks trained jointly by JAX; parameters as in DeepEnsemble."""
 
     net: Network
     members: int = 10
@@ -54,7 +54,7 @@ class DeepEnsembleBase(FiniteEnsemble):
 
     @property
     def _network(self) -> Any:
-        """The network as it is trained."""
+        """The network in the form that is trained."""
         return self.net if isinstance(self.net, Sequential) else as_network(self.net)
 
     def _check_settings(self) -> None:
@@ -78,10 +78,10 @@ class DeepEnsembleBase(FiniteEnsemble):
         net, params = self._network, jax.tree.map(lambda a: a[i], self.params_)
         return net.member(params) if isinstance(net, ForeignNetwork) else (net, params)
 
-    def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
+    def _ends_on(self, x: np.ndarray, y: Targets) -> OutputPositions | None:
         if isinstance(self.net, Sequential) or np.ndim(y) < 3:
             positions = output_positions(self._network, x, y)
-            return None if positions is None or positions.turning else positions
+            return None if positions is None or positions.equivariant else positions
         return super()._ends_on(x, y)
 
     def _variables(self) -> Tree:
@@ -89,60 +89,58 @@ class DeepEnsembleBase(FiniteEnsemble):
 
 
 class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
-    """Finite networks trained together, following scikit-learn's conventions.
+    """Finite networks trained jointly, following scikit-learn's conventions.
 
     Args:
         net: a network with `init(key, input_shape, dtype)` and `apply(params, x)`, e.g. `equitangents.nn.Sequential`; a
             pair of such functions; a Flax linen module; or a function that makes a Flax nnx module (rngs -> module) or
-            an Equinox module (key -> module). Batch statistics and dropout: the guide on architectures of your own.
-        members: how many are trained. Member i is a function of (seed, i) alone: its initial parameters are
+            an Equinox module (key -> module). For batch statistics and dropout see the guide "Your own architectures".
+        members: number of members. Member i is a function only of (seed, i): its initial parameters are
             `net.init(init_key, …)` and its data come in the order that order_key draws, with `init_key, order_key =
             jax.random.split(jax.random.fold_in(jax.random.key(seed), i))`.
         augmentation: the `Action` ρ_X of data augmentation, the name of a group ("C4": `actions.as_action`), some of an
             action's elements (`equitangents.actions.subset`), or None.
-        label_action: the `Action` ρ_Y of the same group on targets (N, outputs); None: labels are invariant. Of fields
-            it acts on (N, *positions, outputs); None: values are invariant, and go with their positions.
+        label_action: the `Action` ρ_Y of the same group on targets (N, outputs); None: labels are invariant. For fields
+            it acts on (N, *positions, outputs); None: values are invariant and move with their positions.
         augmentation_mode: "full", every epoch visits all N|G| pairs (ρ_X(g) x_i, ρ_Y(g) y_i); "random", each sample
-            once, moved by an element drawn anew for every member, epoch and sample.
+            once, transformed by a new random element for every member, epoch and sample.
         optimizer: "gd", full-batch gradient descent, whose k-th epoch is gradient-flow time k at this learning rate;
-            "sgd", "momentum", "adam"; or an `optax.GradientTransformation`, which takes neither learning_rate nor
-            momentum from here.
+            "sgd", "momentum", "adam"; or an `optax.GradientTransformation`, which ignores learning_rate and momentum.
         learning_rate: η of the loss L = (1/2N) Σ_i |f(x_i) − y_i|² ("mse"), N the samples of a batch; not divided by
             the number of outputs.
         epochs: passes over the data; with "gd" one step each. 0 leaves the members at initialisation.
-        batch_size: samples a step; None: all for "gd", else 32. The last batch of an epoch may be smaller.
-        momentum: of "momentum".
+        batch_size: samples per step; None: all for "gd", else 32. The last batch of an epoch may be smaller.
+        momentum: for optimizer "momentum".
         loss: "mse", or "cross_entropy" for targets that are probabilities and outputs that are logits; None: "mse" for
             regression, "cross_entropy" for classification.
-        variation: what sets members apart besides initial parameters and order: None, nothing;
+        variation: how members differ in addition to initial parameters and data order: None, not at all;
             `ZeroOutput()`, training and predicting f(x; θ) − f(x; θ_0), zero at initialisation; `Bootstrap()`, bagging;
             `NTKPosterior(noise)` or `NNGPPosterior(noise)`, members that sample a posterior.
-        seed: whole number.
+        seed: an integer.
         input_shape: (*positions, channels) if x may come flattened, (N, prod(input_shape)).
-        dtype: "float32" or "float64", whatever JAX's flag says.
-        members_per_chunk: members that share a call, always as many (surplus ones are dropped); None: as many as stay
+        dtype: "float32" or "float64", whatever JAX's flag is.
+        members_per_chunk: members per call, always equally many (surplus ones are dropped); None: as many as stay
             in a core's cache, or fit on the device.
-        memory_limit: bytes that training may take; None: half of the memory there is, or all of the device's.
-        checkpoint_dir: the folder where training is saved on the way, to go on from there with `fit(resume=True)`;
-            None: nowhere.
+        memory_limit: bytes that training may take; None: half of the available memory, or all of the device's.
+        checkpoint_dir: the folder for checkpoints, from which `fit(resume=True)` continues; None: no checkpoints.
         checkpoint_every: epochs between checkpoints; the last epoch always has one.
         progress: True shows long runs on stderr; a function is called as progress(epochs done, all epochs, seconds
-            left), or of parts of the members where they are trained in parts; False: they log to "equitangents".
-        standardise: train on (x − m)/s, with the training set's mean m and deviation s of each channel, and predict so;
-            as in `InfiniteEnsemble`.
+            left), counting parts if members are trained in parts; False: they log to "equitangents".
+        standardise: train and predict on the standardised inputs (x − m)/s, with the training set's mean m and standard
+            deviation s of each channel, as in `InfiniteEnsemble`.
 
     Attributes:
         params_: parameters stacked over members; `jax.tree.map(lambda a: a[i], params_)` are those of member i.
-        params0_: what a `variation` subtracts by, of `ZeroOutput` the initial parameters, or None.
+        params0_: parameters of a `variation`'s baseline, e.g. the initial ones for `ZeroOutput`, or None.
         history_: (epochs, members), each member's mean loss over an epoch's samples, before the step that uses them.
-        recorded_, recorded_epochs_: what `fit(record=…)` kept.
-        n_features_in_, sample_shape_, n_outputs_, positions_: what x and y were.
-        standardisation_: `shift`, `scale` and `how` they were taken, where `standardise`; None else.
+        recorded_, recorded_epochs_: outputs and epochs recorded by `fit(record=…)`.
+        n_features_in_, sample_shape_, n_outputs_, positions_: shapes of x and y in `fit`.
+        standardisation_: `shift`, `scale`, and `how` they were computed, with `standardise`; else None.
 
-    On one machine a resumed run is bit for bit the uninterrupted one, and the members of a small ensemble are bit for
-    bit the first of a large one (on a GPU: with the same members_per_chunk). Another members_per_chunk leaves initial
-    parameters and the order of data as they are; what is computed from them may differ by rounding. Results are NumPy
-    arrays of type `dtype`.
+    On one machine a resumed run equals the uninterrupted one bit for bit, and the members of a small ensemble equal the
+    first members of a large one (on a GPU: with the same members_per_chunk). Another members_per_chunk changes neither
+    initial parameters nor the order of data; computed values may differ by rounding. Results are NumPy arrays of
+    type `dtype`.
 
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(64), et.nn.Relu(), et.nn.Dense(1))
@@ -157,11 +155,11 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
 
 
 class DeepEnsembleClassifier(FieldClassifierMixin, Classification, DeepEnsembleBase):
-    """`DeepEnsemble` on labels; parameters as there; `loss` None is "cross_entropy".
+    """`DeepEnsemble` on labels, with the same parameters; `loss` None is "cross_entropy".
 
-    The network's last layer makes one output a class. `label_action` acts on the targets (N, K), columns in the order
-    of `classes_`: with "cross_entropy" it must permute classes. Of networks that end on positions labels are
-    (N, *positions), and losses sums over positions.
+    The network's last layer has one output per class. `label_action` acts on the targets (N, K), columns in the order
+    of `classes_`: with "cross_entropy" it must permute classes. For networks that end on positions, labels are
+    (N, *positions), and losses are sums over positions.
 
     Attributes:
         classes_: the K distinct labels, sorted, of any type.

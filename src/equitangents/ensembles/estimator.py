@@ -1,8 +1,8 @@
-"""What every ensemble is as an estimator: its parameters, the inputs, targets and labels it accepts, and its score.
+"""Base of all ensembles as estimators: parameters, accepted inputs, targets and labels, and the score.
 
-x, scikit-learn's X, is (N, features) or (N, *positions, channels), y (N,) or (N, outputs); of predictions that are
-fields every position of every sample is a row of the score. Labels are one for every sample, or a field of them, one at
-every position of an output.
+x (scikit-learn's X) is (N, features) or (N, *positions, channels), y (N,) or (N, outputs). If predictions are fields,
+the score counts every position of every sample as a row. There is one label per sample, or one at every position of
+an output.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sklearn.utils.validation import validate_data
 from equitangents._types import ArrayLike, InputShape, Network, Numbers, Targets
 from equitangents.actions.action import GroupAction, image_hint, is_infinite
 from equitangents.actions.subset import ActionSubset, Augmentation
-from equitangents.ensembles.fields import Positions
+from equitangents.ensembles.fields import OutputPositions
 from equitangents.ensembles.standardisation import Standardisation, fitted_standardisation
 from equitangents.errors import (
     InvalidArgumentError,
@@ -52,7 +52,7 @@ _UNIT = 30.0  # how far the root mean square of inputs may be from 1 before it i
 if TYPE_CHECKING:
 
     class BaseEstimator:
-        """What is used of scikit-learn's, which has no types: an untyped base would let mypy pass any argument."""
+        """The part of scikit-learn's base class that is used, with types, so that mypy checks arguments."""
 
         def get_params(self, deep: bool = True) -> dict[str, Any]: ...  # noqa: D102
         def set_params(self, **params: Any) -> Self: ...  # noqa: D102
@@ -69,10 +69,10 @@ class EstimatorNotFittedError(NotFittedError, sklearn.exceptions.NotFittedError)
 
 
 class Estimator(BaseEstimator):
-    """scikit-learn's base with errors that say which parameter was meant, or how it is changed."""
+    """scikit-learn's base class, with errors that suggest the right parameter or how to change it."""
 
     fitted_attribute: ClassVar[str]
-    """What `fit` sets last; it is not there before, nor after a fit that failed."""
+    """The attribute that `fit` sets last; absent before a fit and after one that failed."""
 
     # x is the data, which scikit-learn knows as X, and no metadata to be routed
     __metadata_request__fit: ClassVar[dict[str, str]] = {"x": UNUSED}
@@ -80,7 +80,7 @@ class Estimator(BaseEstimator):
     __metadata_request__score: ClassVar[dict[str, str]] = {"x": UNUSED}
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; returns self. Networks and actions are immutable: give new ones.
+        """Set parameters by name and return self. Networks and actions are immutable: pass new ones.
 
         Raises InvalidArgumentError, before anything is set, for names that are not parameters.
         """
@@ -104,13 +104,13 @@ class Estimator(BaseEstimator):
 
 
 class StandardisedInputs:
-    """What estimators that may standardise have: the parameter, what was fitted, and inputs as they are trained on."""
+    """Mixin for estimators with `standardise`: the fitted shift and scale, and the standardised inputs."""
 
     standardise: bool
     standardisation_: Standardisation | None = None
 
     def _fit_inputs(self, x: np.ndarray, net: Network, augmentation: Augmentation | None) -> np.ndarray:
-        """x (N, …, channels) as it is trained on, and how is kept."""
+        """Standardised x (N, …, channels); the standardisation is kept."""
         if not isinstance(self.standardise, bool | np.bool_):
             raise InvalidArgumentError("standardise", self.standardise, "True or False")
         self.standardisation_ = None
@@ -129,12 +129,12 @@ class StandardisedInputs:
         return trained
 
     def _as_trained(self, x: np.ndarray) -> np.ndarray:
-        """Inputs (M, …, channels), checked, as the networks take them."""
+        """Checked inputs (M, …, channels), standardised as in training."""
         return x if self.standardisation_ is None else self.standardisation_(x)
 
 
 def _warn_of_units(x: ArrayLike) -> None:
-    """Say so where inputs are so large, or so small, that predicted deviations are those of another unit."""
+    """Warn if inputs are so large or so small that predicted standard deviations are in a wrong unit."""
     size = float(np.sqrt(np.mean(np.square(np.asarray(x, np.float64)))))
     if size and not 1 / _UNIT <= size <= _UNIT:
         logger.warning(
@@ -145,10 +145,10 @@ def _warn_of_units(x: ArrayLike) -> None:
 
 
 def check_inputs(estimator: Any, x: Numbers, input_shape: InputShape | None, *, reset: bool) -> np.ndarray:
-    """x as a finite floating array (N, *input_shape), or (N, features…) as given if input_shape is None.
+    """x as a finite floating-point array (N, *input_shape), or in its own shape (N, features…) if input_shape is None.
 
-    With `reset` (in fit) records `n_features_in_` (and `feature_names_in_` of a data frame) on the estimator; without,
-    checks x against them.
+    With `reset` (in fit) it records `n_features_in_` (and `feature_names_in_` of a data frame) on the estimator;
+    otherwise it checks x against them.
     """
     if is_structured(x):
         instead = "solve with net.kernel(X), which takes masks and graphs, by equitangents.predict"
@@ -186,7 +186,7 @@ def check_inputs(estimator: Any, x: Numbers, input_shape: InputShape | None, *, 
 
 
 def check_network(net: object, x: ArrayLike) -> None:
-    """Raise NetworkError, with what may be wrong about x (N, …), unless it can go into a network of layers."""
+    """Raise NetworkError, with a hint about x (N, …), unless x is a valid input of a network of layers."""
     if not isinstance(net, Sequential):
         return
     try:
@@ -198,7 +198,7 @@ def check_network(net: object, x: ArrayLike) -> None:
 def check_actions(
     augmentation: Augmentation | None, label_action: GroupAction | None, x: ArrayLike, y: ArrayLike
 ) -> None:
-    """Raise unless the two are actions of one group; NotAnActionError if they are not actions on the first samples.
+    """Raise unless both are actions of one group; NotAnActionError if they are not actions on the first samples.
 
     augmentation: an action, some of its elements (`ActionSubset`), or None.
     """
@@ -228,7 +228,9 @@ def check_actions(
             raise ShapeError(f"augmentation by {action.name}: {message}{image_hint('X', np.shape(values))}") from None
 
 
-def check_targets(x: ArrayLike, y: Targets, positions: Positions | None = None) -> tuple[np.ndarray, np.ndarray, bool]:
+def check_targets(
+    x: ArrayLike, y: Targets, positions: OutputPositions | None = None
+) -> tuple[np.ndarray, np.ndarray, bool]:
     """(y as given, (N, outputs) or at positions (N, *positions, outputs), whether y came without the outputs' axis).
 
     Finite, in float64, with as many rows as x.
@@ -261,13 +263,13 @@ def _dense(name: str, a: Numbers) -> ArrayLike:
 
 
 class FieldRegressorMixin(RegressorMixin):
-    """`score` of regressions whose predictions may be fields."""
+    """`score` for regressions whose predictions may be fields."""
 
     @named_also(X="x")
     def score(self, x: Numbers, y: Numbers, sample_weight: Numbers | None = None) -> float:
-        """R² of the mean prediction, averaged over outputs; of fields each position of each sample is a row."""
+        """R² of the mean prediction, averaged over outputs; for fields each position of each sample is a row."""
         grid = positions_of(self)
-        _, true, _ = check_targets(x, y, Positions(grid) if grid else None)  # type: ignore[arg-type]
+        _, true, _ = check_targets(x, y, OutputPositions(grid) if grid else None)  # type: ignore[arg-type]
         rows = math.prod(grid) * len(true)
         predicted = np.asarray(self.predict(x)).reshape(rows, -1)
         return float(r2_score(true.reshape(rows, -1), predicted, sample_weight=each_row(sample_weight, grid)))
@@ -279,33 +281,33 @@ class FieldRegressorMixin(RegressorMixin):
 
 
 class FieldClassifierMixin(ClassifierMixin):
-    """`score` of classifiers whose predictions may be fields of labels."""
+    """`score` for classifiers whose predictions may be fields of labels."""
 
     __metadata_request__predict_proba: ClassVar[dict[str, str]] = {"x": UNUSED}
 
     @named_also(X="x")
     def score(self, x: Numbers, y: Numbers, sample_weight: Numbers | None = None) -> float:
-        """The share of labels that are predicted; of fields each position of each sample counts."""
+        """The fraction of correct labels; for fields each position of each sample counts."""
         grid = positions_of(self)
         if not grid:
             return float(super().score(x, y, sample_weight))
-        labels, _ = labels_of(x, y, lambda *_: Positions(grid))
+        labels, _ = labels_of(x, y, lambda *_: OutputPositions(grid))
         right = self.predict(x) == labels
         return float(np.average(right.ravel(), weights=each_row(sample_weight, grid)))
 
 
 def target_rows(estimator: BaseEstimator, x: np.ndarray, y: Targets | None) -> np.ndarray | None:
-    """Targets (n, K) of a fitted regression at inputs x, all numbers of a field in one row; None for None."""
+    """Targets (n, K) of a fitted regression at inputs x, all values of a field in one row; None for y None."""
     if y is None:
         return None
-    _, found, _ = check_targets(x, y, Positions(estimator.positions_) if estimator.positions_ else None)
+    _, found, _ = check_targets(x, y, OutputPositions(estimator.positions_) if estimator.positions_ else None)
     if found.shape[-1] != estimator.n_outputs_:
         raise ShapeError(f"y has {found.shape[-1]} outputs; this ensemble was fitted to {estimator.n_outputs_}")
     return found.reshape(len(found), -1)
 
 
 def label_rows(estimator: BaseEstimator, x: np.ndarray, y: Targets | None) -> np.ndarray | None:
-    """Which of a fitted classifier's classes labels at inputs x are, (n,), of fields (n, positions); None for None."""
+    """Class indices of labels y, (n,) or for fields (n, positions); None for y None."""
     if y is None:
         return None
     index = indices_of(labels_of(x, y, estimator._ends_on, name="x")[0], estimator.classes_)
@@ -313,27 +315,27 @@ def label_rows(estimator: BaseEstimator, x: np.ndarray, y: Targets | None) -> np
 
 
 def positions_of(estimator: BaseEstimator) -> tuple[int, ...]:
-    """The grid on which a fitted estimator's outputs are, () for others and for outputs that turn."""
+    """The grid of a fitted estimator's outputs if they are fields, else ()."""
     net = getattr(getattr(estimator, "ensemble", estimator), "net", None)
     return () if getattr(net, "equivariant_outputs", None) is not None else tuple(getattr(estimator, "positions_", ()))
 
 
 def each_row(sample_weight: Numbers | None, grid: tuple[int, ...]) -> np.ndarray | None:
-    """Weights (N,) of samples as those of all their positions."""
+    """Weights (N,) of samples, repeated for all their positions."""
     return None if sample_weight is None else np.repeat(np.asarray(sample_weight, np.float64), math.prod(grid))
 
 
 def labels_of(
     x: Numbers,
     y: Targets,
-    ends_on: Callable[[Any, np.ndarray], Positions | None],
+    ends_on: Callable[[Any, np.ndarray], OutputPositions | None],
     *,
     name: str = "X",
-) -> tuple[np.ndarray, Positions | None]:
+) -> tuple[np.ndarray, OutputPositions | None]:
     """(labels of samples x, the positions that they are at): (N,), or (N, *positions) where networks end on positions.
 
     Labels are discrete, of any type; a last axis of length 1 is dropped with a warning, as scikit-learn does.
-    `ends_on(x, targets)` says which the positions are. Errors call the samples `name`.
+    `ends_on(x, targets)` returns the positions. Errors call the samples `name`.
     """
     if y is None:
         raise InvalidArgumentError(
@@ -363,7 +365,7 @@ def labels_of(
 
 
 def _check_discrete(y: np.ndarray) -> None:
-    """Raise unless these are labels of classes."""
+    """Raise unless y holds labels of classes."""
     if y.dtype.kind not in _LABELS:
         expected = "labels that are whole numbers, text or truth values"
         raise InvalidTypeError("y", y.dtype, expected, "give y.astype(str), say", verb="holds")
@@ -376,7 +378,7 @@ def _check_discrete(y: np.ndarray) -> None:
 
 
 def classes_of(labels: np.ndarray) -> np.ndarray:
-    """The distinct labels, sorted; two at least."""
+    """The distinct labels, sorted; at least two."""
     classes = np.unique(labels)
     if len(classes) < 2:
         raise InvalidArgumentError(
@@ -386,7 +388,7 @@ def classes_of(labels: np.ndarray) -> np.ndarray:
 
 
 def indices_of(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Which class each label is; raises InvalidArgumentError for labels beyond those of fit."""
+    """The class index of each label; raises InvalidArgumentError for labels that `fit` did not see."""
     index = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     if (classes[index] != labels).any():
         raise InvalidArgumentError("y", labels.tolist(), "the labels of fit", str(classes.tolist()), verb="holds")

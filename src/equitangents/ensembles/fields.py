@@ -1,16 +1,16 @@
 """Targets that are fields, one value at every position of a network's output: kernels and groups of single points.
 
-Θ((x, p), (x′, p′)) = E[Σ_μ ∂_μ f(x)(p) ∂_μ f(x′)(p′)] is a kernel of points (x, p), in blocks of a network's kernel
-field. A data set of N fields on P positions is one of N·P points with one value each (for every output channel), so
-that training on fields is the training of any other regression.
+Θ((x, p), (x′, p′)) = E[Σ_μ ∂_μ f(x)(p) ∂_μ f(x′)(p′)] is a kernel of points (x, p), a block of the network's kernel
+field. N fields on P positions are a data set of N·P points with one value each (for every output channel), so that
+training on fields is ordinary regression.
 
-A group moves points as g (x, p) = (ρ_X(g) x, π_g p), and targets as (ρ_Y(g) y)(π_g p) = y(p) where no label action is
-given. What the network says of its kernel:
+A group acts on points by g (x, p) = (ρ_X(g) x, π_g p), and on targets by (ρ_Y(g) y)(π_g p) = y(p) without a label
+action. Kernels may have these symmetries:
 
 invariant    Θ(g z, g z′) = Θ(z, z′): full augmentation is solved at the size of the data
-equivariant  Θ(z, g z′) = Θ(z, z′): every member obeys f(ρ_X(g)x)(π_g p) = f(x)(p), and copies say nothing new
+equivariant  Θ(z, g z′) = Θ(z, z′): every member has f(ρ_X(g)x)(π_g p) = f(x)(p), and copies add no information
 
-Outputs that turn with the input, (N, d), are fields on d places: what covaries is treated alike, whatever it is.
+Equivariant outputs, (N, d), are fields on d places: what covaries is treated alike, whatever it is.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _TILE = 4096  # points: whole signals, so that no field is computed for a part o
 
 
 AnyKernels = Kernels | NngpKernels
-"""Of networks without a tangent kernel the NNGP alone."""
+"""Only the NNGP for networks without a tangent kernel."""
 
 
 @dataclass(frozen=True, eq=False)
 class FieldPoints:
-    """Points (signals[image], position), in arrays of any shape; it is sliced, indexed and reshaped as an array is.
+    """Points (signals[image], position), in arrays of any shape; sliced, indexed and reshaped like an array.
 
-    signals (n, *positions, C): inputs. image, position: whole numbers, both of one shape. count: P, the positions of an
+    signals (n, *positions, C): inputs. image, position: integer arrays of one shape. count: P, the positions of an
     output. As an array it has the shape (*shape of image, *shape of a signal).
     """
 
@@ -61,18 +61,18 @@ class FieldPoints:
 
     @staticmethod
     def of(signals: ArrayLike, count: int) -> FieldPoints:
-        """All positions of all signals, position by position, (n·P,)."""
+        """All positions of all signals, signal by signal, (n·P,)."""
         n = len(signals)
         return FieldPoints(signals, np.repeat(np.arange(n), count), np.tile(np.arange(count), n), count)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of an array that holds a signal for every point."""
+        """The shape of an array with one signal per point."""
         return (*self.image.shape, *self.signals.shape[1:])
 
     @property
     def dtype(self) -> np.dtype:
-        """The type of the signals' numbers."""
+        """The dtype of the signals."""
         return np.dtype(self.signals.dtype)
 
     def __len__(self) -> int:
@@ -82,23 +82,23 @@ class FieldPoints:
         return FieldPoints(self.signals, self.image[index], self.position[index], self.count)
 
     def reshape(self, *shape: int) -> FieldPoints:
-        """Points in another shape, of which the signals' axes are the last."""
+        """The points in another shape, given with the signals' axes last."""
         own = shape[: len(shape) - self.signals.ndim + 1]
         return FieldPoints(self.signals, self.image.reshape(own), self.position.reshape(own), self.count)
 
     def digests(self) -> list[bytes]:
-        """Equal for points at one position of equal signals, as `row_digests` has it."""
+        """A digest per point, equal for the same position of equal signals (see `row_digests`)."""
         of_signals = row_digests(self.signals)
         return [of_signals[i] + int(p).to_bytes(4, "little") for i, p in zip(self.image, self.position, strict=True)]
 
     def blocks(self, numbers: int) -> list[slice]:
-        """Points in parts of at most `numbers`, each of whole signals where points lie signal by signal."""
+        """Slices of at most `numbers` points, each of complete signals if points are ordered by signal."""
         step = max(1, numbers // self.count) * self.count if numbers >= self.count else numbers
         return [slice(start, min(start + step, len(self))) for start in range(0, len(self), max(1, step))]
 
 
 class PointAction(Action):
-    """The action on points that an action on signals makes with a table of positions, (|G|, P)."""
+    """The action on points of an action on signals and a table of positions, (|G|, P)."""
 
     def __init__(self, action: Action, table: np.ndarray) -> None:
         vars(self).update(
@@ -122,17 +122,17 @@ class PointAction(Action):
         return FieldPoints(moved, image, self.table[chosen][:, x.position], x.count)
 
     def at_positions(self, values: np.ndarray, elements: int) -> np.ndarray:
-        """Entry (g, p) from entry (g, π_g⁻¹ p): `elements` is the axis of g, and that of positions is the next one."""
+        """Entry (g, p) from entry (g, π_g⁻¹ p): axis `elements` is that of g, the next one that of positions."""
         back = np.argsort(self.table, axis=1)
         moved = np.moveaxis(values, (elements, elements + 1), (0, 1))
         moved = moved[np.arange(len(self.table))[:, None], back]
         return np.moveaxis(moved, (0, 1), (elements, elements + 1))
 
     def data_orbits(self, x: FieldPoints) -> DataOrbits:
-        """Which points lie on one orbit, from the orbits of their signals: no kernel and no copy of signals is needed.
+        """The orbits of points, computed from the orbits of their signals, without kernels or copies of signals.
 
-        x_j = ρ(g_j) x_o, so that the point (x_j, p) is g_j (x_o, g_j⁻¹ p); of the points of x_o those on one orbit of
-        its stabiliser are equal up to it.
+        x_j = ρ(g_j) x_o, so that the point (x_j, p) is g_j (x_o, g_j⁻¹ p); points of x_o on one orbit of its stabiliser
+        are on one orbit, too.
         """
         of, group = find_orbits(self.action, np.asarray(x.signals)), self.group
         if of.generic:
@@ -175,7 +175,7 @@ def _values(kernels: AnyKernels | KernelField) -> list[np.ndarray]:
 
 
 def _like(kernels: AnyKernels | KernelField, values: list[np.ndarray]) -> AnyKernels:
-    """Kernels of these values, without an NTK where `kernels` have none."""
+    """Kernels with these values, without an NTK if `kernels` have none."""
     reason = getattr(kernels, "reason", None)
     return Kernels(values[0], values[1]) if reason is None else NngpKernels(values[0], reason)
 
@@ -185,7 +185,7 @@ def _each(kernels: AnyKernels, change: Callable[[np.ndarray], np.ndarray]) -> An
 
 
 class FieldKernel:
-    """`kernel(a, b)` between points of a network that has `kernel_field`: an object with kernels as networks are.
+    """A kernel function of points, `kernel(a, b)`, for a network that has `kernel_field`.
 
     net: a network that ends on positions, or anything with `kernel_field(x1, x2=None)`.
     """
@@ -195,11 +195,11 @@ class FieldKernel:
 
     @property
     def draws_noise(self) -> bool:
-        """Whether the kernel of the network depends on more than its two inputs, as in dropout."""
+        """Whether the network's kernel depends on more than its two inputs, as with dropout."""
         return draws_noise(self.net)
 
     def kernel(self, x1: FieldPoints, x2: FieldPoints | None = None) -> AnyKernels:
-        """NNGP and NTK between points, (A, B), from fields of blocks of signals; of points with themselves half."""
+        """NNGP and NTK between points, (A, B), from fields of blocks of signals; at half cost if x2 is None."""
         a, b = x1, x1 if x2 is None else x2
         most = max(1, int((_ENTRIES / (a.count * b.count)) ** 0.5))
         rows = list(_by_signals(a, most))
@@ -228,7 +228,7 @@ class FieldKernel:
 
 
 def _by_signals(points: FieldPoints, most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(some signals, where their points are)."""
+    """Yield (some signals, the indices of their points)."""
     order = np.argsort(points.image, kind="stable")
     images, starts = np.unique(points.image[order], return_index=True)
     ends = np.append(starts[1:], len(order))
@@ -256,15 +256,15 @@ def _same_positions(net: FieldFunction, signals: np.ndarray) -> AnyKernels:
 
 
 class FieldMatrix(KernelMatrix):
-    """Kernel of points with themselves, computed whenever it is asked for."""
+    """Kernel matrix of points, whose entries are computed on each access."""
 
     def __init__(self, kernel: PointKernel, x: FieldPoints, field: str) -> None:
         side = max(1, _TILE // x.count) * x.count
         super().__init__(cast(KernelFunction, kernel), x, field, tile=side)  # points are indexed as inputs are
-        self.words = f"the {field.upper()} of {self.size} outputs ({x.count} positions each)"
+        self.label = f"the {field.upper()} of {self.size} outputs ({x.count} positions each)"
 
     def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
-        """Points of random signals, at least twice as many as `count`: a field is computed for all its positions."""
+        """Points of random signals, at least twice `count` of them, since a field is computed for all its positions."""
         images = np.unique(self.x.image)
         wanted = -(-max(_LANDMARKS, 2 * count) // self.x.count)
         if wanted >= len(images):
@@ -277,13 +277,13 @@ class FieldMatrix(KernelMatrix):
 
 @dataclass(frozen=True)
 class PointAverage:
-    """The kernel of points averaged over one orbit of an action under which it is invariant."""
+    """The kernel of points averaged over one argument's orbit, for an action under which it is invariant."""
 
     base: FieldKernel
     action: PointAction
 
     def kernel(self, a: FieldPoints, b: FieldPoints | None = None) -> AnyKernels:
-        """(1/|G|) Σ_g Θ(a, g b), NNGP and NTK; of points with themselves made exactly symmetric."""
+        """(1/|G|) Σ_g Θ(a, g b), NNGP and NTK; exactly symmetric if b is None."""
         other = a if b is None else b
         order = self.action.group.order
         terms = (self.base.kernel(a, self.action(g, other)) for g in range(order))
@@ -306,16 +306,16 @@ PointKernel: TypeAlias = FieldKernel | PointAverage
 
 
 def kernel_symmetry(kernel: FieldKernel, action: PointAction, x: FieldPoints) -> str | None:
-    """What the network says its kernel of points x is: "invariant" or "equivariant"; None if it says nothing.
+    """The known symmetry of the network's kernel at points x: "invariant", "equivariant", or None if unknown.
 
-    Its method `field_symmetry` says so of all inputs of their shape.
+    The network's method `field_symmetry` declares it for all inputs of this shape.
     """
     shape, moves = tuple(x.signals.shape[1:]), action.table[list(action.group.generators)]
     says = getattr(kernel.net, "field_symmetry", None)
     return None if says is None else says(action.action, shape, moves)
 
 
-class TurningField:
+class EquivariantField:
     """The field of a network whose kernels are (N1, N2, d, d): `kernel_field` (N1, d, N2, d)."""
 
     def __init__(self, net: KernelFunction) -> None:
@@ -330,32 +330,32 @@ class TurningField:
         return _each(cast(Any, self.net).kernel_diagonal(x), lambda k: np.einsum("naa->na", k))
 
 
-def turning_symmetry(
+def output_symmetry(
     net: object, augmentation: Action, label_action: GroupAction | None, x: ArrayLike, outputs: int
 ) -> str | None:
-    """Return "equivariant" if K(gx, x') = ρ_Y(g) K(x, x') for all inputs: then copies (gx_i, ρ_Y(g)y_i) say no more.
+    """Return "equivariant" if K(gx, x') = ρ_Y(g) K(x, x') for all inputs: then copies (gx_i, ρ_Y(g)y_i) add nothing.
 
-    By what the network says of itself in `outputs_equivariant_under`; what says nothing is not known to turn.
+    The network's `outputs_equivariant_under` decides; without it the answer is None.
     """
     says = getattr(net, "outputs_equivariant_under", None)
-    turned = [np.eye(outputs)] * len(augmentation.group.generators)
+    matrices = [np.eye(outputs)] * len(augmentation.group.generators)
     if label_action is not None:  # its rows are what becomes of unit vectors
         units = np.eye(outputs)
-        turned = [np.asarray(label_action(g, units), np.float64).T for g in augmentation.group.generators]
-    known = says is not None and says(augmentation, tuple(x.shape[1:]), np.stack(turned))
+        matrices = [np.asarray(label_action(g, units), np.float64).T for g in augmentation.group.generators]
+    known = says is not None and says(augmentation, tuple(x.shape[1:]), np.stack(matrices))
     return "equivariant" if known else None
 
 
 @dataclass(frozen=True)
-class Positions:
-    """The positions that a network's output has, a grid of `shape`; or, if `turning`, outputs that turn, (d,)."""
+class OutputPositions:
+    """The positions of a network's output, a grid of `shape`; or, if `equivariant`, its d equivariant outputs, (d,)."""
 
     shape: tuple[int, ...]
-    turning: bool = False
+    equivariant: bool = False
 
     @property
     def count(self) -> int:
-        """P, how many there are."""
+        """P, the number of positions."""
         return math.prod(self.shape)
 
     def __str__(self) -> str:
@@ -365,7 +365,7 @@ class Positions:
         """(targets (N, *positions, outputs), whether y came without the outputs' axis)."""
         if y.shape == (samples, *self.shape):
             return y[..., None], True
-        if self.turning:
+        if self.equivariant:
             raise ShapeError(
                 "y", y.shape, (samples, self.count), "one row of the outputs, which transform with the input"
             )
@@ -379,21 +379,21 @@ class Positions:
         )
 
 
-def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targets) -> Positions | None:
+def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targets) -> OutputPositions | None:
     """The positions that a network ends on; None where it ends on one, and targets (N,) or (N, outputs) fit it.
 
-    Of networks of one's own the shape of `kernel_field` says how many they are, and that of the targets y their grid.
+    For users' networks, the shape of `kernel_field` gives their number, and that of the targets y their grid.
     """
     targets = np.asarray(y).shape  # what only becomes an array, such as a data frame, may refuse NumPy's functions
     if (outputs := getattr(net, "equivariant_outputs", None)) is not None:
-        return Positions((outputs,), turning=True)
+        return OutputPositions((outputs,), equivariant=True)
     if isinstance(net, Sequential):
         try:
             shape = net.output_shape(x.shape[1:])[:-1]
         except NetworkError:  # the inputs do not fit; what is checked next says why
             return None
         if math.prod(shape) > 1 or (shape and targets[1:-1] == shape):
-            return Positions(shape)
+            return OutputPositions(shape)
         return None
     field = getattr(net, "kernel_field", None)
     if not callable(field) or len(targets) < 3:
@@ -402,18 +402,18 @@ def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targe
     grids = (targets[1:-1], targets[1:])  # with outputs, and without
     for grid in grids:
         if math.prod(grid) == count:
-            return Positions(grid)
+            return OutputPositions(grid)
     raise ShapeError("y", targets, f"targets on {count} positions, those on which the network ends")
 
 
-def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions: Positions) -> np.ndarray:
+def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions: OutputPositions) -> np.ndarray:
     """π, (|G|, P): where each element takes positions of outputs; that of the label action, if it moves any.
 
-    Actions that move no positions, or not exactly, leave them where they are.
+    Actions that move no positions, or not exactly, give the identity.
     """
     whole: AnyAction = whole_action(augmentation)
     here = np.arange(positions.count)
-    for action in () if positions.turning else (label_action, whole):
+    for action in () if positions.equivariant else (label_action, whole):
         moving = action.positions if isinstance(action, FieldAction) else action
         if moving is None or not moving.exact or not moving.permutes_positions:
             continue
@@ -437,14 +437,14 @@ def moved_targets(augmentation: AnyAction, label_action: AnyAction, y: np.ndarra
 
 
 def value_keeping(action: AnyAction) -> AnyAction:
-    """The action on fields of values that stay as they are and go with their positions; None where no position goes."""
+    """The action on fields whose values move with their positions and do not change; None if no position moves."""
     moving = action.positions if isinstance(action, FieldAction) else action
     return moving if moving.permutes_positions or moving.channels_last else None
 
 
 @dataclass(frozen=True, eq=False)
 class RowAction:
-    """An action on arrays (N, *shape), given rows (N, prod(shape)) of all their numbers, position by position."""
+    """An action on arrays (N, *shape), applied to rows (N, prod(shape)) of all their values, position by position."""
 
     action: GroupMap
     shape: tuple[int, ...]
@@ -455,7 +455,7 @@ class RowAction:
         return self.action.group
 
     def __call__(self, g: Element, y: np.ndarray) -> np.ndarray:
-        """ρ(g) y, in rows."""
+        """ρ(g) y, as rows."""
         return np.asarray(self.action(g, y.reshape(len(y), *self.shape))).reshape(y.shape)
 
 

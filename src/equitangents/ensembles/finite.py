@@ -1,6 +1,6 @@
-"""Ensembles of finite networks, whichever library trains them: fitting, extending, predicting, saving.
+"""Ensembles of finite networks, trained by any library: fitting, extending, predicting, saving.
 
-f̄(x) = (1/M) Σ_i f(x; θ_i), member i a function of (seed, i) alone.
+f̄(x) = (1/M) Σ_i f(x; θ_i), member i a function only of (seed, i).
 
 regression      mean, standard deviation and covariance over members
 classification  cross_entropy: P(k) = (1/M) Σ_i softmax(f(x; θ_i))_k
@@ -22,7 +22,7 @@ import numpy as np
 import scipy.special
 from sklearn.exceptions import ConvergenceWarning
 
-from equitangents._types import AnyModel, FileName, Numbers, Spread, Targets, Tree
+from equitangents._types import AnyModel, FileName, MeanStd, Numbers, Targets, Tree
 from equitangents.actions import as_action
 from equitangents.actions.subset import ActionSubset, augmenting_elements
 from equitangents.ensembles import saved_folder
@@ -39,7 +39,7 @@ from equitangents.ensembles.estimator import (
     labels_of,
     target_rows,
 )
-from equitangents.ensembles.fields import Positions
+from equitangents.ensembles.fields import OutputPositions
 from equitangents.ensembles.training.checkpoints import check_same
 from equitangents.ensembles.training.network_job import check_room
 from equitangents.ensembles.training.recipe import LOSSES
@@ -47,19 +47,19 @@ from equitangents.ensembles.training.run import Augmented, Job, Trained, augment
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.keywords import named_also
-from equitangents.progress import told_by
+from equitangents.progress import callback_of
 from equitangents.scale.place import local
 from equitangents.validation import check_choice, check_number, check_whole
 
 _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")
 OPTIMIZERS = ("gd", "sgd", "momentum", "adam")
-_LOOKED_AT = 64  # inputs on which members are asked whether they diverged
+_LOOKED_AT = 64  # inputs on which members are tested for divergence
 
 
 class FiniteEnsemble(StandardisedInputs, Estimator):
     """Finite networks trained from independent initialisations.
 
-    `DeepEnsemble` and `equitangents.torch.Ensemble`, and their classifiers, are this with parameters of their own.
+    Base of `DeepEnsemble` and `equitangents.torch.Ensemble`, and their classifiers.
     """
 
     fitted_attribute = "params_"
@@ -85,24 +85,24 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
     ) -> Self:
         """Train all members on x (N, features) or (N, *positions, channels) and y (N,) or (N, outputs).
 
-        Of networks that end on positions y is (N, *positions, outputs), or (N, *positions): the loss is half of the
-        squares' sum over positions and outputs, a mean over samples. Classifiers take labels of any type, (N,) or
-        (N, *positions), at least two different ones.
+        For networks that end on positions y is (N, *positions, outputs), or (N, *positions); the loss is half the sum
+        of squares over positions and outputs, averaged over samples. Classifiers take labels of any type, (N,) or (N,
+        *positions), at least two different ones.
 
         Args:
             x: inputs.
             y: targets.
-            record: inputs by name whose outputs, of every member, are kept in `recorded_[name]`,
+            record: inputs by name; the outputs of every member at them are kept in `recorded_[name]`,
                 (len(recorded_epochs_), members, n, outputs).
-            record_at: the epochs at which they are, 0 for the initialisation; None: all from 0 on.
-            resume: go on from the newest checkpoint in `checkpoint_dir`, if there is one. It must be of the same
-                parameters and data, but `epochs` may have grown.
+            record_at: the epochs to record, 0 for the initialisation; None: all from 0 on.
+            resume: continue from the newest checkpoint in `checkpoint_dir`, if there is one. Its parameters and data
+                must be the same, except that `epochs` may have grown.
 
         Raises:
             InvalidArgumentError: for bad input; InvalidTypeError likewise.
-            NetworkError: if the network's outputs are not those of y.
+            NetworkError: if the network's outputs do not match y.
             MemoryLimitError: before allocating too much.
-            MissingLibraryError: without the library that trains.
+            MissingLibraryError: if the library that trains is not installed.
         """
         for name in _FITTED:  # so that a fit that fails leaves nothing to predict with
             self.__dict__.pop(name, None)
@@ -132,9 +132,9 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         record: Mapping[str, Numbers] | None = None,
         resume: bool = False,
     ) -> Self:
-        """Train members up to `members` in all on the same data; those that are trained stay as they are.
+        """Train further members on the same data, up to `members` in total; trained members do not change.
 
-        The result is what `fit` makes of `members` members. `record` must be what it was in `fit`.
+        The result equals that of `fit` with `members` members. `record` must be as in `fit`.
         """
         self._check_fitted()
         inputs, targets = self._data(x, y, reset=False)
@@ -168,37 +168,36 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         return self._in_fields(np.concatenate(list(self._member_outputs(inputs)), axis=1))
 
     def member(self, i: int) -> AnyModel:
-        """Member i as its library has it: a module of PyTorch, Flax nnx or Equinox ready to predict, (module, state) or
-        (module, variables) where these are apart, and (net, params) for networks with init and apply.
+        """Member i as an object of its library: a PyTorch, Flax nnx or Equinox module ready to predict; (module, state)
+        or (module, variables) if these are separate; (net, params) for networks with init and apply.
 
-        With `standardise` it takes `standardisation_(x)`.
+        With `standardise` its inputs are `standardisation_(x)`.
         """
         self._check_fitted()
         check_whole("i", i, 0, self._trained - 1)
         return self._member(i)
 
     def save(self, path: FileName) -> None:
-        """Write parameters and fitted state to a directory `path`, all of it or nothing.
+        """Write parameters and fitted state atomically to a directory `path`, replacing an ensemble saved there.
 
-        An ensemble that was saved there is replaced. The folder holds JSON and arrays with checksums, no pickles.
-        Networks of other libraries, functions that make modules, and functions such as optimizers of optax are left
-        out: give them to `load`.
+        The folder holds JSON and arrays with checksums, no pickles. Networks of other libraries, functions that make
+        modules, and functions such as optax optimizers are not saved: pass them to `load`.
         """
         self._check_fitted()
         saved_folder.save_members(self, local("path", path))
 
     @classmethod
     def load(cls, path: FileName, **parameters: Any) -> Self:
-        """What `save` wrote, with `parameters` in place of those that were saved, or could not be.
+        """The ensemble written by `save`; `parameters` replace those that were saved, or could not be saved.
 
-        It runs no code but that of equitangents and of what is given here, whoever wrote the folder. Raises
-        StoreError for a folder that is damaged or holds something else.
+        Only code of equitangents and of `parameters` runs, whoever wrote the folder. Raises StoreError for a folder
+        that is damaged or holds something else.
         """
         loaded: Self = saved_folder.load_members(cls, local("path", path), parameters, cls._variables)
         return loaded
 
     def _prepared(self, x: np.ndarray, targets: np.ndarray, first: int, members: int) -> Job:
-        """Members `first` to `first + members − 1` on x (N, …), targets (N, outputs) or fields; nothing is trained.
+        """Checked, untrained members `first` to `first + members − 1` for x (N, …), targets (N, outputs) or fields.
 
         Checks everything before anything large is allocated. Raises InvalidArgumentError, InvalidTypeError,
         NotAnActionError, NetworkError, MemoryLimitError.
@@ -224,7 +223,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         return self._job(data, first, members)
 
     def _run(self, job: Job, sets: dict[str, np.ndarray], epochs: tuple[int, ...], resume: bool) -> Trained:
-        """Train members to the end, from a checkpoint if there is one and `resume`."""
+        """Train members to the end; with `resume` from a checkpoint, if there is one."""
         numbers = sum(len(x) for x in sets.values()) * job.members * self._numbers
         needed = 2 * len(epochs) * numbers * np.dtype(job.dtype).itemsize
         check_room("the recorded outputs", needed, self.memory_limit, "record fewer inputs, or at fewer epochs")
@@ -238,7 +237,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
     def _record_sets(
         self, record: Mapping[str, Numbers] | None, record_at: Sequence[int] | None
     ) -> tuple[dict[str, np.ndarray], tuple[int, ...]]:
-        """(the inputs whose outputs are recorded, by name, as networks take them; at which epochs)."""
+        """(recorded inputs by name, standardised as in training; the epochs to record)."""
         sets, epochs = _check_record(record, record_at, self.epochs)
         return {name: self._inputs(x) for name, x in sets.items()}, epochs
 
@@ -267,7 +266,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         return self._inputs(x)
 
     def _in_fields(self, values: np.ndarray) -> np.ndarray:
-        """Rows of all numbers of an output, (…, outputs), as (…, *positions, outputs)."""
+        """Rows (…, outputs) of all values of an output, reshaped to (…, *positions, outputs)."""
         return values.reshape(*values.shape[:-1], *self.positions_, -1) if self.positions_ else values
 
     def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -294,9 +293,9 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
             )
 
     def _diverged_at_last(self, x: np.ndarray) -> np.ndarray:
-        """Which members the last step made NaN or infinite, (members,), which no loss shows: each is before its step.
+        """Mask (members,) of members that became NaN or infinite in the last step; losses come before each step.
 
-        Seen by outputs on some of x, as modules may hold masks of −inf, and computed only where that can be.
+        Determined from outputs at some of x, since modules may hold masks of −inf, and computed only if possible.
         """
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(self.params_)]
         if not len(self.history_) or all(np.isfinite(a).all() for a in leaves if a.dtype.kind == "f"):
@@ -305,7 +304,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         return ~np.all([np.isfinite(part).all(axis=(1, 2)) for part in outputs], axis=0)
 
     def _check_settings(self) -> None:
-        """Raise InvalidArgumentError or InvalidTypeError for parameters that cannot be; before data are looked at."""
+        """Raise InvalidArgumentError or InvalidTypeError for invalid parameters, before looking at data."""
         check_whole("members", self.members, 1)
         check_whole("epochs", self.epochs, 0)
         check_whole("seed", self.seed, 0, 2**32 - 1)
@@ -318,34 +317,34 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         check_choice("augmentation_mode", self.augmentation_mode, ("full", "random"))
         check_number("learning_rate", self.learning_rate, "a finite number above 0", lambda v: v > 0)
         check_number("momentum", self.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
-        told_by(self.progress)
+        callback_of(self.progress)
 
     def _check_net(self, x: np.ndarray) -> None:
-        """Raise for a network that does not take such inputs, where that is known before data are augmented."""
+        """Raise if the network cannot take these inputs, as far as that is known before augmentation."""
 
     @abstractmethod
     def _job(self, data: Augmented, first: int, members: int) -> Job:
-        """Members `first` to `first + members − 1` on data, all checked; nothing is trained."""
+        """Untrained members `first` to `first + members − 1` for checked data."""
 
     @abstractmethod
     def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
-        """Outputs of all members, (members, some rows, outputs), for one block of rows after another."""
+        """Yield the outputs of all members, (members, rows, outputs), for successive blocks of rows."""
 
     @abstractmethod
     def _member(self, i: int) -> AnyModel:
-        """One member as its library has it."""
+        """One member as an object of its library."""
 
-    def _ends_on(self, x: np.ndarray, y: Targets) -> Positions | None:
+    def _ends_on(self, x: np.ndarray, y: Targets) -> OutputPositions | None:
         """The positions that networks end on, for targets that are fields; None for others."""
-        return None if np.ndim(y) < 3 else Positions(np.shape(y)[1:-1])
+        return None if np.ndim(y) < 3 else OutputPositions(np.shape(y)[1:-1])
 
     @abstractmethod
     def _variables(self) -> Tree:
-        """A tree of the form that a member's variables have."""
+        """A tree with the structure of one member's variables."""
 
 
 class Regression(FiniteEnsemble):
-    """Mean and spread over members."""
+    """Mean and standard deviation over members."""
 
     _squeeze: bool
 
@@ -353,32 +352,32 @@ class Regression(FiniteEnsemble):
     def predict(self, x: Numbers) -> np.ndarray: ...
 
     @overload
-    def predict(self, x: Numbers, *, return_std: Literal[True], return_cov: Literal[False] = False) -> Spread: ...
+    def predict(self, x: Numbers, *, return_std: Literal[True], return_cov: Literal[False] = False) -> MeanStd: ...
 
     @overload
-    def predict(self, x: Numbers, *, return_std: Literal[False] = False, return_cov: Literal[True]) -> Spread: ...
+    def predict(self, x: Numbers, *, return_std: Literal[False] = False, return_cov: Literal[True]) -> MeanStd: ...
 
     @overload
-    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | Spread: ...
+    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | MeanStd: ...
 
     @named_also(X="x")
-    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | Spread:
+    def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | MeanStd:
         """Mean over members, (N, outputs), or (N,) for 1-d y; of fields (N, *positions, outputs), as y was given.
 
-        With `return_std` also their standard deviation, of the mean's shape; with `return_cov` their covariance
-        between inputs, (N, N) for 1-d y and (N, N, outputs) else; of fields (N, *positions, N, *positions), and an
-        axis of outputs if y has one. Both are those of one member, divided by M − 1, and 0 for M = 1.
+        With `return_std` also the standard deviation, of the mean's shape; with `return_cov` the covariance between
+        inputs, (N, N) for 1-d y and (N, N, outputs) else; for fields (N, *positions, N, *positions), and an axis of
+        outputs if y has one. Both are those of one member, divided by M − 1, and 0 for M = 1.
         """
         if return_std and return_cov:
             raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
         inputs = self._query(x)
         if return_cov:
-            mean, spread = self._covariance(inputs)
+            mean, uncertainty = self._covariance(inputs)
         else:
-            mean, spread = (self._in_fields(part) for part in self._moments(inputs))
+            mean, uncertainty = (self._in_fields(part) for part in self._moments(inputs))
         if self._squeeze:
-            mean, spread = mean[..., 0], spread[..., 0]
-        return (mean, spread) if return_std or return_cov else mean
+            mean, uncertainty = mean[..., 0], uncertainty[..., 0]
+        return (mean, uncertainty) if return_std or return_cov else mean
 
     def _covariance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         points = len(x) * math.prod(self.positions_)
@@ -407,19 +406,19 @@ class Regression(FiniteEnsemble):
 
 
 class Classification(FiniteEnsemble):
-    """Probabilities of classes, one output each."""
+    """Probabilities of classes, one output per class."""
 
     classes_: np.ndarray
 
     @named_also(X="x")
     def predict(self, x: Numbers) -> np.ndarray:
-        """The class with the largest probability, (N,); of fields that at every position, (N, *positions)."""
+        """The class with the largest probability, (N,), or at every position, (N, *positions)."""
         probabilities = self.predict_proba(x)
         return self.classes_[np.argmax(probabilities, axis=-1)]
 
     @named_also(X="x")
     def predict_proba(self, x: Numbers) -> np.ndarray:
-        """Probability of every class, (N, K), columns in the order of `classes_`; of fields (N, *positions, K).
+        """Probability of every class, (N, K), columns in the order of `classes_`; for fields (N, *positions, K).
 
         With "cross_entropy" the mean of the members' softmax; with "mse" the probability that a class's output is the
         largest in one member, outputs being Gaussian with the members' mean and standard deviation.
@@ -438,7 +437,7 @@ class Classification(FiniteEnsemble):
         return np.eye(len(self.classes_))[index]
 
     def _data(self, x: Numbers, y: Targets, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
-        """(inputs, targets (N, K), of fields (N, *positions, K)); with `reset` the labels of y are the classes."""
+        """(inputs, targets (N, K), for fields (N, *positions, K)); with `reset`, classes are the labels in y."""
         inputs = check_inputs(self, x, self.input_shape, reset=reset)
         labels, _ = labels_of(inputs, y, self._ends_on)
         if reset:
@@ -452,7 +451,7 @@ class Classification(FiniteEnsemble):
 
 
 def _check_record(record: object, record_at: object, epochs: int) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """(`record` as a dictionary, `record_at` sorted; None: every epoch from 0 on)."""
+    """(`record` as a dictionary, `record_at` sorted, by default every epoch from 0 on)."""
     if record is None:
         if record_at is not None:
             raise InvalidArgumentError("record_at is given without record, the inputs whose outputs are kept")

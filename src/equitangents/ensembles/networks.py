@@ -1,18 +1,18 @@
-"""Networks of other libraries as members of ensembles: an adapter a library, which is imported where one is given.
+"""Networks of other libraries as members of ensembles: one adapter per library, imported only for its networks.
 
-A member's variables are a dictionary: "params", which are trained, and other collections, which training carries along
+A member's variables are a dictionary: "params", which are trained, and other collections, which training updates
 (batch statistics).
 
-    y = apply(variables, x)                 prediction: nothing random, statistics as they are
-    y, carried = train(variables, x, key)   training: a whole batch, random numbers by `key`, statistics moved on
+    y = apply(variables, x)                 prediction: deterministic, fixed statistics
+    y, carried = train(variables, x, key)   training: a full batch, random numbers from `key`, updated statistics
 
 Pairs (init, apply) of functions, and objects that have the two as methods:
 
     init(key, input_shape[, dtype]) -> params                    apply(params, x) -> y
     init(key, input_shape[, dtype]) -> Variables(params, state)  apply(Variables, x, train=True) -> (y, state)
 
-A network learns whether it is trained from a parameter `train`, `training`, `is_training`, `deterministic`,
-`use_running_average` or `inference` of `apply` or `__call__`, where it has one.
+A network gets the mode (training or prediction) by a parameter `train`, `training`, `is_training`, `deterministic`,
+`use_running_average` or `inference` of `apply` or `__call__`, if it has one.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ _OWN_STREAM = 2**31 - 1  # folded into the key of the step, for nnx modules whos
 
 
 class Variables(NamedTuple):
-    """What the `init` of a pair returns if its `apply` carries a state: parameters to be trained, and that state."""
+    """Return value of a pair's `init` if its `apply` carries a state: parameters to be trained, and that state."""
 
     params: Params
     state: Params
 
 
 class ForeignNetwork(ABC):
-    """A network of another library; equal and of equal hash to another one of the same object."""
+    """A network of another library, compared and hashed by the wrapped object."""
 
     @abstractmethod
     def init(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> dict[str, Any]:
-        """A member's variables; those of floating type are of `dtype`."""
+        """A member's variables; floating-point ones have the type `dtype`."""
 
     @abstractmethod
     def apply(self, variables: dict[str, Any], x: jax.Array) -> jax.Array:
@@ -65,17 +65,17 @@ class ForeignNetwork(ABC):
 
     @abstractmethod
     def train(self, variables: dict[str, Any], x: jax.Array, key: jax.Array) -> tuple[jax.Array, dict[str, Any]]:
-        """(outputs in training, the collections that are not trained, after this batch)."""
+        """(outputs in training mode, the collections that are not trained, updated by this batch)."""
 
     @abstractmethod
     def member(self, variables: dict[str, Tree]) -> AnyModel:
-        """A member by itself, as its library has it."""
+        """A single member as an object of its library."""
 
 
 def as_network(net: Network) -> Any:
-    """`net` as ensembles train it: itself, or the `ForeignNetwork` around it.
+    """`net` in the form that ensembles train: itself, or a `ForeignNetwork` around it.
 
-    Raises InvalidTypeError for what is no network. No library is imported that `net` does not come from.
+    Raises InvalidTypeError if it is no network. Imports only the library that `net` comes from.
     """
     if isinstance(net, Sequential | ForeignNetwork):
         return net
@@ -105,14 +105,14 @@ def as_network(net: Network) -> Any:
 
 
 def split(variables: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """(what is trained, the collections that are carried along)."""
+    """(trained parameters, the other collections)."""
     return variables[TRAINED], {name: value for name, value in variables.items() if name != TRAINED}
 
 
 @final
 @dataclass(frozen=True)
 class PairNetwork(ForeignNetwork):
-    """A network that is two functions."""
+    """A network defined by two functions."""
 
     initialise: Callable[..., Any]
     evaluate: Callable[..., Any]
@@ -121,7 +121,7 @@ class PairNetwork(ForeignNetwork):
         return f"the pair ({_name(self.initialise)}, {_name(self.evaluate)})"
 
     def init(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> dict[str, Any]:
-        """What the pair's first function draws."""
+        """Variables drawn by the pair's first function."""
         dtype = jnp.dtype(dtype)
         try:
             inspect.signature(self.initialise).bind(None, (), None)
@@ -163,7 +163,7 @@ class PairNetwork(ForeignNetwork):
 class LinenNetwork(ForeignNetwork):
     """A Flax linen module; its variables are those of `module.init`.
 
-    Random numbers of training come from the key of the step, as rngs={"dropout": key}; streams of other names from
+    Random numbers in training come from the step's key, as rngs={"dropout": key}; other streams use
     jax.random.fold_in(key, 1).
     """
 
@@ -181,17 +181,17 @@ class LinenNetwork(ForeignNetwork):
         return hash(self._identity)
 
     def init(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> dict[str, Any]:
-        """module.init(key, zeros), in prediction."""
+        """module.init(key, zeros), in prediction mode."""
         x = jnp.zeros((1, *input_shape), dtype)
         variables = _cast(dict(self.module.init(key, x, **_mode(self._names, training=False))), dtype)
         return {TRAINED: {}} | variables
 
     def apply(self, variables: dict[str, Any], x: jax.Array) -> jax.Array:
-        """module.apply(variables, x), in prediction."""
+        """module.apply(variables, x), in prediction mode."""
         return self.module.apply(variables, x, **_mode(self._names, training=False)).astype(x.dtype)
 
     def train(self, variables: dict[str, Any], x: jax.Array, key: jax.Array) -> tuple[jax.Array, dict[str, Any]]:
-        """module.apply(variables, x), in training, where all collections but the parameters may change."""
+        """module.apply(variables, x), in training mode; all collections except the parameters may change."""
         _, carried = split(variables)
         rngs = {"dropout": key, "params": jax.random.fold_in(key, 1)}
         keywords = _mode(self._names, training=True)
@@ -204,12 +204,12 @@ class LinenNetwork(ForeignNetwork):
 
     @property
     def _identity(self) -> object:
-        """The module, or which one it is if it has entries that cannot be hashed."""
+        """The module, or its id if it has unhashable fields."""
         return self.module if _hashable(self.module) else id(self.module)
 
 
 class Parts(NamedTuple):
-    """A module taken apart: arrays that are trained, carried along, and drawn from; and everything else, by name."""
+    """A module split into trained arrays, carried arrays, random keys, and all other data, by name."""
 
     trained: Tree
     carried: Tree
@@ -219,31 +219,31 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class _FactoryNetwork(ForeignNetwork):
-    """A function that makes modules, which are taken apart into arrays and put together again for every call."""
+    """A function that makes modules, which are split into arrays and rebuilt for every call."""
 
     factory: Callable[..., Any]
 
     @staticmethod
     @abstractmethod
     def parts(model: AnyModel) -> Parts:
-        """What the factory made, taken apart."""
+        """The factory's result, split."""
 
     @abstractmethod
     def _called(self, variables: dict[str, Any], x: jax.Array, key: jax.Array | None) -> tuple[jax.Array, AnyModel]:
-        """(outputs, what was called, afterwards), in training if there is a key."""
+        """(outputs, the module after the call); in training mode if there is a key."""
 
     def init(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> dict[str, Any]:
-        """The arrays of a new module, and its state."""
+        """The arrays and state of a new module."""
         parts = self.parts(_made(self.factory, key))
         state = _named(parts.carried)
         return _cast({TRAINED: _named(parts.trained)} | ({STATE: state} if state else {}), dtype)
 
     def apply(self, variables: dict[str, Any], x: jax.Array) -> jax.Array:
-        """The module in prediction."""
+        """The module's outputs in prediction mode."""
         return self._called(variables, x, None)[0]
 
     def train(self, variables: dict[str, Any], x: jax.Array, key: jax.Array) -> tuple[jax.Array, dict[str, Any]]:
-        """The module in training, and what it carries along afterwards."""
+        """(the module's outputs in training mode, its updated collections)."""
         y, model = self._called(variables, x, key)
         return y, {STATE: _named(self.parts(model).carried)} if STATE in variables else {}
 
@@ -258,8 +258,8 @@ class _FactoryNetwork(ForeignNetwork):
 class NnxNetwork(_FactoryNetwork):
     """Flax nnx modules, factory(rngs=nnx.Rngs(key)), or factory(key) if it has no parameter `rngs`.
 
-    Variables of type nnx.Param are trained, others (nnx.BatchStat) carried along. The keys that a module holds for its
-    dropout are drawn anew at every step of training, as nnx.reseed(module, default=key of the step) does.
+    Variables of type nnx.Param are trained; others (nnx.BatchStat) are updated in training. The keys of a module's
+    dropout are redrawn at every training step, as by nnx.reseed(module, default=key of the step).
     """
 
     def __repr__(self) -> str:
@@ -267,11 +267,11 @@ class NnxNetwork(_FactoryNetwork):
 
     @staticmethod
     def parts(model: AnyModel) -> Parts:
-        """By nnx.split."""
+        """The module, split by nnx.split."""
         from flax import nnx
 
-        apart: Any = nnx.split(model, nnx.Param, nnx.RngState, ...)
-        graph, trained, random, carried = apart
+        split: Any = nnx.split(model, nnx.Param, nnx.RngState, ...)
+        graph, trained, random, carried = split
         return Parts(trained, carried, random, {"graph": graph, "names": _parameters(type(model).__call__)})
 
     def member(self, variables: dict[str, Any]) -> AnyModel:
@@ -303,10 +303,10 @@ class NnxNetwork(_FactoryNetwork):
 class EquinoxNetwork(_FactoryNetwork):
     """Equinox modules, factory(key) -> module, or factory(key) -> (module, state) with batch statistics.
 
-    Equinox writes the network of one example; it is mapped over a batch, the axis named as its BatchNorm layers name
-    it. Images, (*positions, channels) with two or more axes of positions, come in channels first, as Equinox's
-    convolutions read them. A `key` parameter of __call__ gets one key an example, jax.random.split(key of the step, N),
-    in training; prediction is in equinox.nn.inference_mode.
+    Equinox modules act on one example; they are mapped over a batch, with the axis name of their BatchNorm layers.
+    Images, (*positions, channels) with two or more axes of positions, are passed channels first, as Equinox's
+    convolutions read them. In training, a `key` parameter of __call__ gets one key per example,
+    jax.random.split(key of the step, N); prediction uses equinox.nn.inference_mode.
     """
 
     def __repr__(self) -> str:
@@ -314,7 +314,7 @@ class EquinoxNetwork(_FactoryNetwork):
 
     @staticmethod
     def parts(model: AnyModel) -> Parts:
-        """Floating arrays are trained; other arrays and the state are carried along."""
+        """The module, split: floating-point arrays are trained; other arrays and the state are carried."""
         import equinox as eqx
 
         module, state = model if isinstance(model, tuple) else (model, None)
@@ -376,7 +376,7 @@ def _structure(net: _FactoryNetwork) -> Parts:
 
 
 def _streams(random: Tree, key: jax.Array) -> AnyModel:
-    """The keys and counters that an nnx module holds, drawn anew."""
+    """New keys and counters for an nnx module's random streams."""
     shapes, structure = jax.tree.flatten(random)
     keys = iter(range(len(shapes)))
 
@@ -391,7 +391,7 @@ def _streams(random: Tree, key: jax.Array) -> AnyModel:
 
 @lru_cache(maxsize=128)
 def _of_factory(factory: Callable[..., Any]) -> ForeignNetwork:
-    """The adapter for what a function makes, which is found out by a trace of it."""
+    """The adapter for a factory, chosen by tracing the factory."""
     noted: list[Any] = []
     try:
         jax.eval_shape(lambda key: noted.append(_made(factory, key)), jax.random.key(0))
@@ -414,10 +414,10 @@ def _of_factory(factory: Callable[..., Any]) -> ForeignNetwork:
 
 @lru_cache(maxsize=128)
 def is_batchwise(net: ForeignNetwork, input_shape: InputShape, dtype: str) -> bool:
-    """Whether a batch has to be given whole in training, and without rows that only fill it up.
+    """Whether training batches must be passed whole and without padding rows.
 
-    It does where `net` carries collections that are not trained, such as running means, or reads the random key, as
-    with dropout. From its trace alone; raises NetworkError if it cannot take such inputs.
+    True if `net` has collections that are not trained, such as running means, or uses the random key, as for dropout.
+    Determined by a trace; raises NetworkError if the network cannot take such inputs.
     """
 
     def tried(what: str, trace: Callable[..., Tree], *arguments: Any) -> Tree:
@@ -427,8 +427,8 @@ def is_batchwise(net: ForeignNetwork, input_shape: InputShape, dtype: str) -> bo
             raise
         except Exception as error:
             message = " ".join(str(error).split())[:400]
-            takes, said = f"inputs that {net!r} takes", f"{type(error).__name__}: {message}"
-            raise NetworkError("net", input_shape, takes, said, verb=f"{what} inputs of shape") from error
+            expected, reason = f"inputs that {net!r} takes", f"{type(error).__name__}: {message}"
+            raise NetworkError("net", input_shape, expected, reason, verb=f"{what} inputs of shape") from error
 
     with precision.scope(dtype):
         key, x = jax.random.key(0), jax.ShapeDtypeStruct((2, *input_shape), dtype)
@@ -445,7 +445,7 @@ def is_batchwise(net: ForeignNetwork, input_shape: InputShape, dtype: str) -> bo
 
 
 def _made(factory: Callable[..., Any], key: jax.Array) -> AnyModel:
-    """What a factory makes: factory(rngs=nnx.Rngs(key)) if it has a parameter `rngs`, else factory(key)."""
+    """The factory's result: factory(rngs=nnx.Rngs(key)) if it has a parameter `rngs`, else factory(key)."""
     names = _parameters(factory)
     if "rngs" in names:
         from flax import nnx
@@ -455,7 +455,7 @@ def _made(factory: Callable[..., Any], key: jax.Array) -> AnyModel:
 
 
 def _parameters(function: Callable[..., Any]) -> frozenset[str]:
-    """The names of a function's parameters, of a class those of its constructor; of one that cannot be read, none."""
+    """Parameter names of a function, or of a class's constructor; empty if unknown."""
     try:
         if isinstance(function, type):
             function = function.__init__  # type: ignore[misc]
@@ -465,13 +465,13 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def _mode(names: frozenset[str], *, training: bool) -> dict[str, bool]:
-    """The keywords among `names` that tell a module whether it is trained."""
+    """The keywords among `names` that set a module's mode (training or prediction), with their values."""
     keywords = {name: training for name in _IN_TRAINING if name in names}
     return keywords | {name: not training for name in _IN_PREDICTION if name in names}
 
 
 def _cast(tree: Tree, dtype: DType) -> Tree:
-    """The tree with its floating arrays of type `dtype`."""
+    """The tree with floating-point arrays cast to `dtype`."""
     floating = lambda a: jnp.issubdtype(jnp.asarray(a).dtype, jnp.floating)
     return jax.tree.map(lambda a: jnp.asarray(a, dtype) if floating(a) else jnp.asarray(a), tree)
 
@@ -484,12 +484,12 @@ def _named(tree: Tree) -> dict[str, Any]:
 
 
 def _filled(like: Tree, arrays: dict[str, Tree]) -> Tree:
-    """The tree of the shape of `like` whose leaves `_named` took apart."""
+    """The tree with the structure of `like` and the leaves from `_named`."""
     return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in _named(like)])
 
 
 def _library(cls: type) -> str | None:
-    """Which library's module a class is, by names alone: no library is imported."""
+    """The library of a module class, determined by names only, without imports."""
     modules = (c.__module__ for c in cls.__mro__ if c.__name__ == "Module")
     return next((name for module in modules for name in _LIBRARIES if module.startswith(f"{name}.")), None)
 

@@ -1,11 +1,11 @@
-"""What ensembles do on orbits {ρ(g)x : g ∈ G}: a Gaussian law, jointly over the elements, and its statistics.
+"""Ensembles on orbits {ρ(g)x : g ∈ G}: their joint Gaussian distribution over elements, and its statistics.
 
 One network:             f(ρ(g)x) ~ N(μ_g, Σ_gh), outputs independent of one another
 the mean of M networks:  f̄(ρ(g)x) ~ N(μ_g, Σ_gh/M)
 
-Ensembles are drawn jointly over all inputs and group elements, f̄ = μ + ε/√M, ε ~ N(0, Σ), which gives every statistic
-of a finite ensemble, and how much it varies from one ensemble to another: orbit same predictions, relative orbit std
-and error. The same draws of ε serve every M, so that statistics move smoothly with M.
+Ensembles are drawn jointly over all inputs and group elements, f̄ = μ + ε/√M, ε ~ N(0, Σ). The draws give every
+statistic of a finite ensemble and its variation between ensembles: orbit same predictions, relative orbit std, error.
+The same draws of ε serve every M, so that statistics are smooth in M.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ _ROUNDING = 1e-12  # of a share that a whole number of draws makes
 
 
 def orbit_batch(action: AnyAction, x: Numbers) -> np.ndarray:
-    """All ρ(g)x_i as one batch (n·|G|, …), g fastest."""
+    """All ρ(g)x_i as one batch (n·|G|, …); g varies fastest."""
     orbit = np.moveaxis(np.asarray(action.orbit(x)), 0, 1)
     return orbit.reshape(-1, *orbit.shape[2:])
 
 
 @dataclass(frozen=True, eq=False)
 class OrbitLaw:
-    """mean (n, |G|, K) of infinitely many networks; fluctuations (draws, n, |G|, K) of single ones about it.
+    """mean (n, |G|, K) of infinitely many networks; fluctuations (draws, n, |G|, K) of single networks about it.
 
-    offsets (draws, n, 1 or |G|, K): by how much the mean itself may be off, drawn along; None where it is known.
+    offsets (draws, n, 1 or |G|, K): draws of the mean's own error; None if the mean is exact.
     """
 
     mean: Float[np.ndarray, "n order outputs"]
@@ -65,11 +65,11 @@ class OrbitLaw:
 
     @property
     def draws(self) -> int:
-        """How many ensembles are drawn."""
+        """Number of drawn ensembles."""
         return len(self.fluctuations)
 
     def ensembles(self, members: float, draws: slice = slice(None)) -> Float[np.ndarray, "draws n order outputs"]:
-        """The mean outputs of ensembles of `members` networks; of inf in one draw, where that mean is known."""
+        """Mean outputs of ensembles of `members` networks; for inf a single draw if the mean is exact."""
         off = 0.0 if self.offsets is None else self.offsets[draws]
         if members != math.inf:
             return self.mean + self.fluctuations[draws] / np.sqrt(members) + off
@@ -81,10 +81,10 @@ def orbit_law(
 ) -> OrbitLaw:
     """`draws` networks on the orbits of x (n, …), jointly over inputs and group elements.
 
-    ensemble: a fitted `InfiniteEnsemble`, or anything with `predict` and `sample` like it. key: a jax.random key or a
-    whole number. Needs the covariance of all n|G| points, unless `action` is the ensemble's own augmentation, whose
-    irreps are drawn one by one; raises MemoryLimitError for what is too large. Outputs that are fields have all their
-    numbers in one row, K.
+    ensemble: a fitted `InfiniteEnsemble`, or an object with `predict` and `sample` like it. key: a jax.random key or an
+    integer. Needs the covariance of all n|G| points, unless `action` is the ensemble's own augmentation, whose
+    irreps are drawn one by one; raises MemoryLimitError if it is too large. If outputs are fields, K counts all values
+    of one output.
     """
     check_whole("draws", draws, 2)
     key = as_key("key", key)
@@ -117,10 +117,10 @@ def orbit_law(
 
 @dataclass(frozen=True, eq=False)
 class OrbitMeasures:
-    """How outputs f (draws, n, |G|, K) on orbits are measured: with which ρ_Y, and against which truth.
+    """How to measure outputs f (draws, n, |G|, K) on orbits: the output action ρ_Y and the true targets.
 
-    truth: targets (n, K), labels (n,) of whole numbers that index the outputs, or None. fields: the shape (*positions,
-    outputs) of what rows of K numbers hold, of fields; output_action acts on such rows, and labels are (n, positions).
+    truth: targets (n, K), labels (n,) that index the outputs, or None. fields: the shape (*positions, outputs) of a
+    row of K values for fields; output_action acts on such rows, and labels are (n, positions).
     """
 
     identity: int
@@ -130,17 +130,17 @@ class OrbitMeasures:
 
     @property
     def labelled(self) -> bool:
-        """Whether the truth is labels, not targets."""
+        """Whether the truth consists of labels."""
         return self.truth is not None and (self.truth.ndim == 1 or self.truth.dtype.kind in "iu")
 
     def bounds(self, name: str, order: int) -> tuple[float, float]:
-        """Between which values a measure can lie."""
+        """The range of possible values of a measure."""
         if name == "osp":
             return 1.0, float(order)
         return 0.0, 1.0 if name == "error" and self.labelled else math.inf
 
     def of(self, name: str, f: Float[np.ndarray, "draws n order outputs"]) -> Float[np.ndarray, "draws n"]:
-        """One measure of every draw and input, by its name in `OrbitStatistics`, or "spread", the orbit std itself."""
+        """A measure for every draw and input, by its name in `OrbitStatistics`, or "spread": the orbit std itself."""
         if name == "equivariance_error":
             return orbit_measures.equivariance_errors(self.output_action, f, self.identity)
         if name != "error":
@@ -148,7 +148,7 @@ class OrbitMeasures:
             if name == "osp":
                 outputs = None if self.fields is None else self.fields[-1]
                 return orbit_measures.same_predictions(z, self.identity, outputs)
-            return orbit_measures.relative_spread(z) if name == "rsd" else orbit_measures.spread(z)
+            return orbit_measures.relative_std(z) if name == "rsd" else orbit_measures.std_norm(z)
         assert self.truth is not None
         here = f[..., self.identity, :]
         if not self.labelled:
@@ -159,9 +159,9 @@ class OrbitMeasures:
         return orbit_measures.misclassified(at_positions, self.truth).mean(axis=-1)
 
     def of_ensembles(self, name: str, law: OrbitLaw, members: float) -> Float[np.ndarray, "draws n"]:
-        """One measure of all ensembles of `members` networks that the law draws, a block of them at a time.
+        """A measure of all ensembles of `members` networks drawn from the law, computed in blocks.
 
-        Of infinitely many networks a single row where their mean is known.
+        For infinitely many networks a single row if the mean is exact.
         """
         if members == math.inf and law.offsets is None:
             return self.of(name, law.ensembles(members))
@@ -174,10 +174,9 @@ class OrbitMeasures:
 class OrbitStatistic:
     """One measure of ensembles of M = members[j] networks, `values` (len(members), draws, n) for every draw and input.
 
-    `expected` is taken across ensembles: the mean, or the `centre` "median" of measures that are ratios, whose
-    expectation need not exist where an output may be near zero. Before that, each ensemble's values are averaged over
-    inputs, as `.mean` of `equitangents.metrics` is. Intervals of expectations keep within `bounds`, between which
-    values can lie.
+    `expected` is the mean across ensembles, or the median (`centre`) for ratios, whose expectation need not exist if an
+    output may be near zero. Each ensemble's values are first averaged over inputs, as `.mean` in
+    `equitangents.metrics`. Confidence intervals of `expected` are clipped to `bounds`, the range of possible values.
     """
 
     name: str
@@ -189,7 +188,7 @@ class OrbitStatistic:
 
     @cached_property
     def of_ensembles(self) -> Float[np.ndarray, "members draws"]:
-        """Every drawn ensemble's mean value over inputs."""
+        """Each drawn ensemble's mean value over inputs."""
         return self.values.mean(axis=2)
 
     @property
@@ -201,7 +200,7 @@ class OrbitStatistic:
 
     @property
     def expected_interval(self) -> Float[np.ndarray, "members 2"]:
-        """Where `expected` would be with infinitely many draws, at `confidence`."""
+        """Confidence interval of `expected` for the finite number of draws."""
         values, centre = self.of_ensembles, self.expected
         if self.centre == "mean":
             error = scipy.stats.norm.ppf((1 + self.confidence) / 2) * scipy.stats.sem(values, axis=1)
@@ -212,7 +211,7 @@ class OrbitStatistic:
 
     @property
     def interval(self) -> Float[np.ndarray, "members 2"]:
-        """Within which a share `confidence` of ensembles lie."""
+        """Interval that contains a fraction `confidence` of the ensembles."""
         tail = (1 - self.confidence) / 2
         return sample_quantiles(self.of_ensembles, [tail, 1 - tail])
 
@@ -230,7 +229,7 @@ class OrbitStatistics:
     rsd                 relative orbit std, ‖std_g f̄‖ / ‖mean_g f̄‖
     osp                 orbit same predictions, from 1 to |G|: argmax over outputs, or the sign of a single one
     equivariance_error  mean over g of ‖f̄(ρ_X(g)x) − ρ_Y(g)f̄(x)‖ / ‖f̄(x)‖
-    error               ‖f̄(x) − y‖² summed over outputs, or the share of misclassified inputs; None without y
+    error               ‖f̄(x) − y‖² summed over outputs, or the fraction of misclassified inputs; None without y
     """
 
     rsd: OrbitStatistic
@@ -260,7 +259,7 @@ def check_measures(
     confidence: float,
     fields: tuple[int, ...] | None = None,
 ) -> OrbitMeasures:
-    """The measures that were asked for, or an error that names what is wrong."""
+    """The requested measures; raises an error that names the invalid argument."""
     for name, value in (("action", action), ("output_action", output_action)):
         if value is not None and not (callable(value) and hasattr(value, "group")):
             raise InvalidTypeError(name, value, "an action of equitangents.actions")
@@ -291,9 +290,10 @@ def _check_members(members: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def sample_quantiles(values: np.ndarray, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
-    """The k-th smallest along the last axis, k/n the first share that reaches q; (…) for one q, (…, len(q)) for more.
+    """Empirical quantiles along the last axis: the k-th smallest of n values, with the smallest k/n ≥ q; (…) or (…,
+    len(q)).
 
-    k is counted: 1 − 0.95 is 0.050000000000000044, and the 5 % quantile of 100 values the fifth of them, not the sixth.
+    Rounding of q is allowed for: 1 − 0.95 is 0.050000000000000044, and the 5 % quantile of 100 values is the fifth.
     """
     shares = np.clip(np.asarray(q, np.float64) - _ROUNDING, 0, 1)
     found = np.quantile(values, shares, axis=-1, method="inverted_cdf")
@@ -303,8 +303,8 @@ def sample_quantiles(values: np.ndarray, q: float | Sequence[float] | np.ndarray
 def quantile_interval(values: np.ndarray, q: float, confidence: float) -> tuple[float, float]:
     """Order statistics between which the q-quantile of the values' distribution lies, at `confidence`.
 
-    The number of draws below the true quantile is binomial, whatever the distribution. Where so many or so few may be
-    below that no draw bounds it, an end is infinite.
+    The number of draws below the true quantile is binomial, whatever the distribution. An end is infinite if no draw
+    bounds the quantile at this confidence.
     """
     tail = (1 - confidence) / 2
     low, high = scipy.stats.binom.ppf([tail, 1 - tail], len(values), q).astype(int)
@@ -313,7 +313,7 @@ def quantile_interval(values: np.ndarray, q: float, confidence: float) -> tuple[
 
 
 class OrbitQuestions:
-    """`orbit_statistics` of an ensemble that says what is measured."""
+    """Mixin with `orbit_statistics`, for ensembles that define `_orbit_question`."""
 
     def orbit_statistics(
         self,
@@ -328,7 +328,7 @@ class OrbitQuestions:
         seed: Key = 0,
         confidence: float = 0.95,
     ) -> OrbitStatistics:
-        """What to expect of ensembles of M networks on the orbits of x, from GP(μ_t, Σ_t/M).
+        """Expected statistics of ensembles of M networks on the orbits of x, from GP(μ_t, Σ_t/M).
 
         Args:
             action: ρ_X on inputs, of any group, or its name; it need not be the augmentation.
@@ -336,13 +336,13 @@ class OrbitQuestions:
             members: ensemble sizes M.
             time: one training time; None: the constructor's.
             y: targets (n,) or (n, outputs), for the error at x; for classifiers labels (n,), and the error is the
-                share of wrong classes.
-            output_action: ρ_Y on outputs (n, outputs), of the same group; outputs are then carried back by ρ_Y(g)⁻¹
-                before the relative orbit std and the predicted class are taken. None: outputs should be invariant. Of
-                fields it acts on (n, *positions, outputs), and the predicted class is one at each position.
-            draws: how many ensembles are drawn.
-            seed: a whole number or a jax.random key.
-            confidence: of all intervals.
+                fraction of wrong classes.
+            output_action: ρ_Y on outputs (n, outputs), of the same group; outputs are transformed by ρ_Y(g)⁻¹ before
+                the relative orbit std and the predicted class are computed. None: outputs should be invariant. For
+                fields it acts on (n, *positions, outputs), and there is a predicted class at each position.
+            draws: number of ensembles drawn.
+            seed: an integer or a jax.random key.
+            confidence: for all intervals.
 
         Returns:
             relative orbit std, orbit same predictions (of the argmax, or of the sign of a single output), equivariance
@@ -369,4 +369,4 @@ class OrbitQuestions:
 
     @abstractmethod
     def _orbit_question(self, x: Numbers, y: Targets | None) -> tuple[AnyModel, np.ndarray, np.ndarray | None]:
-        """(the ensemble whose outputs are measured, x, what is true or None), checked."""
+        """(the ensemble whose outputs are measured, x, the true targets or None), checked."""

@@ -1,7 +1,7 @@
-"""A folder with one file, `model.npz`, an archive that is replaced in one step. Other files in it are left alone.
+"""A folder with one file, `model.npz`, an archive that is replaced atomically. Other files in it are not touched.
 
-What JSON and arrays cannot describe of an ensemble of finite networks, such as networks of other libraries, optimizers
-and functions, is left out, and given again when it is loaded.
+Parts of a finite ensemble that JSON and arrays cannot describe, such as networks of other libraries, optimizers and
+functions, are not saved, and are passed to `load`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from sklearn.base import BaseEstimator
 
 from equitangents._types import Tree
 from equitangents._version import FORMAT, __version__
-from equitangents.archives import Archive, write_archive
-from equitangents.ensembles.saved_objects import Described, build, check_attributes
+from equitangents.ensembles.archives import Archive, write_archive
+from equitangents.ensembles.saved_objects import EncodedValue, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.files import LEFTOVER, open_regular, real, whole_file
 from equitangents.scale.place import store_errors
@@ -32,7 +32,7 @@ _NOT_SAVED = ("progress",)  # which may be a function
 
 
 def check_place(path: Path) -> None:
-    """Raise InvalidArgumentError where something other than a saved ensemble is at `path`."""
+    """Raise InvalidArgumentError if `path` holds something other than a saved ensemble."""
     if (path / MODEL).is_file() or not path.exists():
         return
     if not path.is_dir() or not all(LEFTOVER.fullmatch(file.name) for file in path.iterdir()):
@@ -40,9 +40,9 @@ def check_place(path: Path) -> None:
 
 
 def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:
-    """Save `about`, which JSON can hold, and the arrays in the folder `path`, whole or not at all.
+    """Save `about`, a JSON-compatible record, and the arrays in the folder `path` atomically.
 
-    Raises StoreError where the disk is full, or nothing may be written.
+    Raises StoreError if the disk is full, or writing is not permitted.
     """
     home = real(path)
     fresh = not home.exists()
@@ -58,7 +58,7 @@ def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]
 
 
 def read_about(path: Path) -> Archive:
-    """What `write_folder` wrote; StoreError for anything else."""
+    """The archive written by `write_folder`; StoreError for anything else."""
     try:
         return Archive(open_regular(real(path) / MODEL), path)
     except (FileNotFoundError, NotADirectoryError):
@@ -70,10 +70,10 @@ def read_about(path: Path) -> Archive:
 
 
 def read_model(path: Path, classes: Sequence[str], types: Mapping[str, Any], same: Mapping[str, object]) -> Archive:
-    """What a saved model of one of these classes says of itself, by entries of these types.
+    """The record of a saved model of one of `classes`, with entries of these `types`.
 
-    InvalidArgumentError for one of another class, StoreError for one that is damaged, or differs in what has to be the
-    `same`, such as the version.
+    InvalidArgumentError for another class, StoreError for a damaged model, or one that differs in an entry of `same`,
+    such as the version.
     """
     about = read_about(path)
     held = about.get("class")
@@ -94,7 +94,7 @@ def read_model(path: Path, classes: Sequence[str], types: Mapping[str, Any], sam
 
 
 def damaged(path: object, why: object) -> StoreError:
-    """The error for a model that cannot be what was saved."""
+    """The error for a model that differs from what was saved."""
     return StoreError("path", str(path), "a saved model that can be read", f"{MODEL}: {why}; fit the model again")
 
 
@@ -108,7 +108,7 @@ def save_members(estimator: BaseEstimator, path: Path) -> None:
     leaves = {name: jax.tree.leaves(state.pop(name)) for name in _TREES if not _is_describable(state[name])}
     state |= {name: value for name, value in own.items() if name not in _NOT_SAVED and _is_describable(value)}
     check_attributes(cls, state)
-    described = Described(state | {f"{name}leaves": arrays for name, arrays in leaves.items()})
+    described = EncodedValue(state | {f"{name}leaves": arrays for name, arrays in leaves.items()})
     about = {
         "format": FORMAT,
         "version": __version__,
@@ -122,7 +122,7 @@ def save_members(estimator: BaseEstimator, path: Path) -> None:
 def load_members(
     cls: type[BaseEstimator], path: Path, replacements: dict[str, Any], form: Callable[[BaseEstimator], Tree]
 ) -> BaseEstimator:
-    """Read a fitted estimator of class `cls`, see FiniteEnsemble.load; `form` is that of its members' variables."""
+    """Read a fitted estimator of class `cls`; `form` returns the structure of its variables. See FiniteEnsemble.load."""
     about = read_model(path, [cls.__name__], _ABOUT, {"format": FORMAT})
     try:
         state = dict(build(about["state"], about.array))
@@ -157,7 +157,7 @@ def load_members(
 
 def _is_describable(value: object) -> bool:
     try:
-        Described(value)
+        EncodedValue(value)
     except InvalidTypeError:
         return False
     return True

@@ -1,14 +1,14 @@
-"""Objects of this package as JSON and arrays, and back: those of a fixed list of classes.
+"""Objects of this package as JSON and arrays, and back, for a fixed list of classes.
 
-A value becomes a tree of JSON: None, numbers and text stand for themselves, everything else is {"is": kind, …}. Objects
-are their class and their attributes; arrays are numbered, and kept elsewhere. A file names no class that is not on the
-list, by the public name `subpackage.Class`, which stays where the class moves, and imports nothing else. Fields of
-dataclasses have the types that these are annotated with, as far as they are numbers and text. Whether a file whose
-checksums are right was put together rightly shows when the model predicts.
+A value becomes a tree of JSON: None, numbers and text as such, everything else as {"is": kind, …}. Objects are stored
+as their class and attributes; arrays are numbered, and stored separately. A file may name only classes on the list, by
+the public name `subpackage.Class`, which stays the same if the class moves; nothing else is imported. Dataclass fields
+are checked against their annotations, if these are of numbers and text. Whether a file with correct checksums
+describes a meaningful model shows only when it predicts.
 
-No class of the list runs a command, and none holds a function that a file could name. The only ones that name files, or
-objects in an object store, are a store of kernels, which is read where it is the one that the model was fitted with,
-and the folder of a factor, where nothing is written unless factors are there.
+No class on the list runs a command or holds a function that a file could name. Only two refer to files or object
+stores: a kernel store, which is read only if it is the one that the model was fitted with, and the folder of a factor,
+which is written to only if it already holds factors.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CLASSES = {  # further ones, by module
     "nn.group_conv": "Elements",
     "nn.sequential": "Sequential",
     "stax.own_layers": "Gabor Raised Wave",
-    "steerable.features": "Features Irrep",
+    "steerable.features": "Features SteerableIrrep",
     "steerable.gaussian_sum": "GaussianSum",
     "groups.families": "Permutations",
     "groups.irreps": "Irrep",
@@ -52,7 +52,7 @@ _CLASSES = {  # further ones, by module
     "groups.wallpaper_group": "TranslationGroup WallpaperGroup",
     "actions.compact": "ContinuousRotations",
     "actions.images": "ImageTurns ResampledRotations",
-    "actions.positions": "GridMotions Permutations",
+    "actions.positions": "GridMotions PositionPermutations",
     "actions.products": "FieldAction RestrictedAction",
     "actions.rings": "RingRotations",
     "actions.subset": "ActionSubset",
@@ -67,22 +67,22 @@ _CLASSES = {  # further ones, by module
     "inference.group_fourier": "FourierIrrep",
     "inference.spectrum": "Ridge Spectrum",
     "ensembles.deep": "DeepEnsemble DeepEnsembleClassifier",
-    "ensembles.fields": "FieldKernel FieldMatrix FieldPoints PointAction PointAverage Positions TurningField",
+    "ensembles.fields": "EquivariantField FieldKernel FieldMatrix FieldPoints OutputPositions PointAction PointAverage",
     "ensembles.infinite.classifier": "InfiniteEnsembleClassifier",
     "ensembles.infinite.irrep_problem": "IrrepBlock IrrepProblem",
-    "ensembles.infinite.predictor": "Problem Settings SolvedProblem",
+    "ensembles.infinite.predictor": "Problem SolvedProblem TrainingSettings",
     "ensembles.infinite.regressor": "InfiniteEnsemble",
     "ensembles.infinite.training": "Training",
     "ensembles.standardisation": "Standardisation",
     "ensembles.training.variations": "Bootstrap NNGPPosterior NTKPosterior TangentPrior Variation ZeroOutput",
     "torch.estimators": "Ensemble EnsembleClassifier",
     "solvers.matrices": "ArrayMatrix KernelMatrix ScaledMatrix StoreMatrix",
-    "solvers.method": "Report Solution System",
+    "solvers.method": "Solution SolveReport System",
     "solvers.solving": "Solver",
     "solvers.spectral": "Eigh FeatureMatrix Primal",
-    "scale.gram": "GramStore Work",
+    "scale.gram": "GramStore GramWork",
     "scale.place": "ObjectPath",
-    "scale.record": "Inputs Record",
+    "scale.record": "InputsRecord Record",
 }
 _NAMES = {"ensembles.Training": "ensembles.TrainingProblem"}
 _DYNAMICS = ("inference.Flow", "inference.Descent")  # the classes that are values themselves
@@ -96,12 +96,12 @@ _CACHED_NAMES = (
 _CACHED = frozenset(_CACHED_NAMES.split())
 _MOST = 2_000_000  # values in a tree, counted as often as they are referred to: numbers beyond are in arrays
 _ALONE = (type(None), bool, int, float, str)  # what stands for itself
-_SCALARS = "biufU"  # kinds of NumPy's numbers and text that stand alone
+_SCALARS = "biufU"  # kinds of NumPy's numbers and text that are saved as values
 
 
 @cache
 def kinds() -> dict[str, str]:
-    """Where each class of the list is, `module:class`, by the name that files call it by."""
+    """The location of each listed class, `module:class`, by its name in files."""
     found: dict[str, str] = {}
     for room, base in _PUBLIC.items():
         module, kind = importlib.import_module(f"{_PACKAGE}.{room}"), _load(f"{_PACKAGE}.{base}")
@@ -116,7 +116,7 @@ def kinds() -> dict[str, str]:
 
 
 def name_of(cls: type) -> str:
-    """The name by which files call a class: of one that is not on the list, its place."""
+    """The name of a class in files; for an unlisted class, its location."""
     return _names().get(_place_of(cls), _place_of(cls))
 
 
@@ -135,30 +135,30 @@ def _load(place: str) -> type:
     return found
 
 
-class Described:
+class EncodedValue:
     """What was made of a value: its `tree`, and the `arrays` that the tree counts.
 
-    `given` names objects that are kept by name alone, and given again when the value is built. Raises InvalidTypeError
+    `named` holds objects that are saved by name only, and passed again when the value is built. Raises InvalidTypeError
     for what cannot be saved.
 
-    >>> described = Described({"a": (1, np.arange(3))})
+    >>> described = EncodedValue({"a": (1, np.arange(3))})
     >>> described.tree
     {'is': 'dict', 'items': [['a', {'is': 'tuple', 'items': [1, {'is': 'array', 'number': 0}]}]]}
     >>> build(described.tree, described.arrays.__getitem__)
     {'a': (1, array([0, 1, 2]))}
     """
 
-    def __init__(self, value: Any, given: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, value: Any, named: Mapping[str, Any] | None = None) -> None:
         self.arrays: list[np.ndarray] = []
-        self._given = {id(thing): name for name, thing in (given or {}).items()}
+        self._named = {id(thing): name for name, thing in (named or {}).items()}
         # by id; the things themselves are held, so that their ids stay theirs
         self._counted: dict[int, tuple[Any, int]] = {}
         self._seen: dict[int, tuple[Any, int]] = {}
         self.tree = self._of(value, "")
 
     def _of(self, value: Any, where: str) -> Any:
-        if id(value) in self._given and value is not None:
-            return {"is": "given", "name": self._given[id(value)]}
+        if id(value) in self._named and value is not None:
+            return {"is": "named", "name": self._named[id(value)]}
         if type(value) in _ALONE:
             return value
         if isinstance(value, jax.Array | np.ndarray):
@@ -204,7 +204,7 @@ class Described:
             )
         number = len(self._seen)
         self._seen[id(value)] = value, number
-        # what a class leaves out of its state (open files, compiled functions) it makes anew
+        # what a class leaves out of its state (open files, compiled functions) it makes again
         attributes = value.__getstate__() if hasattr(type(value), "__setstate__") else vars(value)
         attributes = _without_cached(type(value), attributes)
         state = [[key, self._of(item, f"{where}.{key}")] for key, item in attributes.items()]
@@ -215,7 +215,7 @@ class Described:
 
 
 def state_of(value: Any) -> dict[str, Any]:
-    """The attributes of an object of a class of the list, without what it computes again."""
+    """The attributes of an object of a listed class, except those that it recomputes."""
     return _without_cached(type(value), vars(value))
 
 
@@ -225,14 +225,14 @@ def _without_cached(cls: type, attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_attributes(cls: type, state: Mapping[str, Any]) -> None:
-    """InvalidTypeError unless these are attributes of objects of a class of the list; some may be missing."""
+    """Raise InvalidTypeError unless these are attributes of a listed class; some may be missing."""
     wrong = _wrong(cls, state, whole=False)
     if wrong is not None:
         raise InvalidTypeError(wrong)
 
 
 def restored(cls: type, state: Any) -> Any:
-    """The object of class `cls` with the attributes `state`; ValueError for what its objects do not have."""
+    """The object of class `cls` with the attributes `state`; ValueError if these are invalid."""
     if type(state) is not dict:
         raise ValueError(f"a {type(state).__name__} stands for attributes")
     kept, name = _without_cached(cls, state), next(name_of(base) for base in cls.__mro__ if name_of(base) in kinds())
@@ -244,7 +244,7 @@ def restored(cls: type, state: Any) -> Any:
         kept["path"] = None
     made: Any = object.__new__(cls)
     try:
-        if hasattr(made, "__setstate__"):  # which makes anew what was left out
+        if hasattr(made, "__setstate__"):  # which makes again what was left out
             made.__setstate__(kept)
         else:
             vars(made).update(kept)
@@ -257,12 +257,12 @@ def restored(cls: type, state: Any) -> Any:
 
 
 def _holds_factors(folder: Path) -> bool:
-    """Whether factors were kept in a folder before: a file that names another one has nothing written there."""
+    """Whether a folder already holds factors; files that name other folders cannot have them written to."""
     return next(folder.expanduser().glob("*/factor.json"), None) is not None
 
 
 def _wrong(cls: type, state: Mapping[str, Any], whole: bool = True) -> str | None:
-    """What is wrong with the attributes of an object; None where nothing is."""
+    """Description of what is wrong with an object's attributes, or None."""
     types = _field_types(cls)
     for name, value in state.items():
         if name in types:
@@ -283,7 +283,7 @@ def _field_types(cls: type) -> dict[str, str]:
 
 
 def _is_of(annotation: str, value: Any) -> bool:
-    """Whether a value is of an annotated type, as far as that is of numbers and text; others are not looked at.
+    """Whether a value has the annotated type, checked for numbers and text only; other types pass.
 
     >>> _is_of("int | tuple[int, ...]", (1, 2)), _is_of("int | tuple[int, ...]", (1, "2")), _is_of("Layer", 3)
     (True, False, True)
@@ -319,15 +319,15 @@ def _matches(type_: ast.expr, value: Any) -> bool:
 Array = Callable[[int], np.ndarray]
 
 
-def build(tree: Any, array: Array, given: Mapping[str, Any] | None = None) -> Any:
-    """The value of which `Described` made `tree` and arrays by number; ValueError for what it cannot have made.
+def build(tree: Any, array: Array, named: Mapping[str, Any] | None = None) -> Any:
+    """The value of which `EncodedValue` made `tree` and arrays by number; ValueError for what it cannot have made.
 
     >>> build({"is": "object", "number": 0, "class": "os:PathLike", "state": []}, [].__getitem__)
     Traceback (most recent call last):
     ValueError: 'os:PathLike' is not a class that is saved
     """
     try:
-        return _Builder(array, given or {}).of(tree)
+        return _Builder(array, named or {}).of(tree)
     except EquitangentsError:
         raise
     except RecursionError:
@@ -339,8 +339,8 @@ def build(tree: Any, array: Array, given: Mapping[str, Any] | None = None) -> An
 
 
 class _Builder:
-    def __init__(self, array: Array, given: Mapping[str, Any]) -> None:
-        self.array, self.given = array, given
+    def __init__(self, array: Array, named: Mapping[str, Any]) -> None:
+        self.array, self.named = array, named
         self._objects: dict[int, tuple[Any, int]] = {}  # with how many values each stands for
         self._count = 0
 
@@ -349,8 +349,8 @@ class _Builder:
         match tree:
             case None | bool() | int() | float() | str():
                 return tree
-            case {"is": "given", "name": str(name)}:
-                return self.given[name]
+            case {"is": "named", "name": str(name)}:
+                return self.named[name]
             case {"is": "array", "number": int(number)}:
                 return self.array(number)
             case {"is": "list" | "tuple" as kind, "items": list(items)}:
@@ -387,7 +387,7 @@ class _Builder:
 
 
 def _dtype(name: str, of: str) -> np.dtype:
-    """A type of numbers or text; others may hold objects."""
+    """A dtype of numbers or text; raises for others, which may hold objects."""
     dtype = np.dtype(name)
     if dtype.kind not in of:
         raise ValueError(f"{name!r} is not a type of numbers")
@@ -410,7 +410,7 @@ def _ensemble(e: Any) -> bool:
 
 
 FITS: dict[str, Callable[[Any], Any]] = {
-    "actions.Permutations": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order
+    "actions.PositionPermutations": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order
     and bool((np.sort(a.table, axis=1) == np.arange(a.table.shape[1])).all()),
     "ensembles.FieldPoints": lambda p: p.image.shape == p.position.shape
     and _is_indexed(p.image, len(p.signals)) and _is_indexed(p.position, p.count),

@@ -1,8 +1,8 @@
-"""Inputs without a unit: (x − m)/s by the training set's mean and deviation of each channel, kept for every prediction.
+"""Standardised inputs (x − m)/s, by the training set's mean and standard deviation, kept for every prediction.
 
-Channels are the last axis; m and s are over samples and positions. What is trained, and where data are augmented, is
-the standardised input, so m and s must not set apart what a group mixes: of the four below the first is taken that
-commutes with every element, S(ρ(g) x) = ρ(g) S(x).
+m and s are computed over samples and positions, channels being the last axis. Networks are trained on standardised
+inputs, so m and s must not distinguish channels that a group mixes: the first of these four that commutes with every
+element, S(ρ(g) x) = ρ(g) S(x), is used.
 
 each channel                        permutations of positions
 all channels together               permutations of channels
@@ -32,7 +32,7 @@ _SAME = 1e-6  # relative to the signals' size: what counts as commuting; a wrong
 
 @dataclass(frozen=True)
 class Standardisation:
-    """S(x) = (x − shift) / scale of inputs (…, channels); `how` says over what the two were taken.
+    """S(x) = (x − shift) / scale of inputs (…, channels); `how` is the choice, one of the four above.
 
     >>> import numpy as np
     >>> x = np.array([[[0.0], [4.0]], [[4.0], [0.0]]])
@@ -45,7 +45,7 @@ class Standardisation:
     how: str
 
     def __call__(self, x: ArrayLike) -> np.ndarray:
-        """The standardised inputs, of x's type; computed in float64, entry by entry, so that equal ones stay equal."""
+        """The standardised inputs, in x's dtype; computed in float64 per entry, so that equal entries stay equal."""
         x = np.asarray(x)
         if x.shape[-1:] != self.scale.shape:
             raise ShapeError("x", x.shape, (..., len(self.scale)), "the channels of the standardisation")
@@ -54,7 +54,7 @@ class Standardisation:
 
     @property
     def is_one(self) -> bool:
-        """Whether shapes and values are those of a standardisation."""
+        """Whether shapes and values are valid for a standardisation."""
         shift, scale = self.shift, self.scale
         finite = shift.ndim == 1 and shift.shape == scale.shape and np.isfinite([shift, scale]).all()
         return bool(finite and min(scale) > 0)
@@ -63,11 +63,11 @@ class Standardisation:
 def fitted_standardisation(
     x: ArrayLike, net: Network = None, augmentation: Augmentation | None = None
 ) -> Standardisation:
-    """The units of x (N, …, channels): the first in the list above that commute with the augmentation.
+    """The standardisation of x (N, …, channels): the first in the list above that commutes with the augmentation.
 
-    For networks that read channels as vectors or tensors, one unit for all channels, not shifted. Raises
-    InvalidArgumentError where none is right: an action that is not linear, a network that reads coordinates, whose
-    unit is that of its layers' radii, or numbers too large for their squares.
+    Networks that read channels as vectors or tensors get one scale for all channels and no shift. Raises
+    InvalidArgumentError if none is valid: for an action that is not linear, a network that reads coordinates (their
+    unit is that of the layers' radii), or numbers whose squares overflow.
     """
     x = np.asarray(x, np.float64)
     beginning = _beginning(net)
@@ -77,7 +77,7 @@ def fitted_standardisation(
             "layers' radii; scale features yourself, and leave standardise out (--no-standardise)"
         )
     kinds = getattr(getattr(beginning, "features", None), "irreps", ())
-    turning = not all(kind.is_trivial for kind in kinds)
+    equivariant = not all(kind.is_trivial for kind in kinds)
     if not isinstance(augmentation, Action | ActionSubset):
         augmentation = None  # what is neither is refused by whoever augments
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused here
@@ -86,8 +86,8 @@ def fitted_standardisation(
         if not found.is_one:
             expected = "numbers whose squares are finite, to be standardised"
             raise InvalidArgumentError("X", float(np.abs(x).max()), expected, verb="has numbers up to")
-        read_apart = not turning or found.how == _HOW[-1]
-        if read_apart and (augmentation is None or _commutes(found, augmentation, x)):
+        separate = not equivariant or found.how == _HOW[-1]
+        if separate and (augmentation is None or _commutes(found, augmentation, x)):
             return found
     remedy = "scale the inputs yourself, and leave standardise out (--no-standardise)"
     raise InvalidArgumentError("standardise", True, "False for an augmentation that is not linear", remedy)
@@ -112,8 +112,8 @@ def _candidates(x: np.ndarray) -> Iterator[Standardisation]:
 def _commutes(found: Standardisation, augmentation: Augmentation, x: np.ndarray) -> bool:
     """Whether S(ρ(g) x) = ρ(g) S(x) for all generators, or all elements of a subset.
 
-    Of moves of positions it is so. Linear maps show it on two random signals, others on the copies of all of x by
-    all elements: of other inputs it is not known then.
+    True for moves of positions. Checked on two random signals for linear maps, otherwise on the copies of all x by
+    all elements; it may then fail for other inputs.
     """
     if isinstance(augmentation, ActionSubset):
         action, elements = augmentation.action, list(augmentation.elements)
@@ -137,7 +137,7 @@ def _commutes(found: Standardisation, augmentation: Augmentation, x: np.ndarray)
 
 
 def _beginning(net: Network) -> Layer | None:
-    """The first layer of a network of layers, or of the one inside an average or a prior; None of others."""
+    """The first layer of a network of layers, also inside an average or a prior; None for other networks."""
     inner = net
     for _ in range(_NESTED):
         if isinstance(inner, Sequential):

@@ -1,12 +1,12 @@
-"""Predictions from arrays on disk to a file, some rows at a time; what is predicted stays, whatever happens.
+"""Predictions from arrays on disk to a file, some rows at a time; finished chunks survive any interruption.
 
-Predicted are means, labels, standard deviations and probabilities, as named arrays.
+The predictions are means, labels, standard deviations and probabilities, as named arrays.
 
-.npy    the mean, or of a classifier the label
-.npz    arrays mean, std, label, probability, as far as they were asked for; uncompressed
+.npy    the mean, or the label for a classifier
+.npz    the requested arrays among mean, std, label, probability; uncompressed
 
-Chunks of rows are archives in `PATH.parts`, in a folder that is named by what they are predictions of: those of two
-models, or of other inputs, never lie together. The last line of a file that is done says the same, with a checksum.
+Chunks of rows are archives in `PATH.parts`, in a folder named by a hash of model and inputs, so that chunks of
+different models or inputs never mix. The last line of a finished file holds the same hash, with a checksum.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import scipy.special
 
 from equitangents._types import ArrayLike, FileName, Network, Numbers, Times
 from equitangents._version import __version__
-from equitangents.archives import Archive, write_archive
+from equitangents.ensembles.archives import Archive, write_archive
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.predictor import MeansAtATime
@@ -39,17 +39,17 @@ from equitangents.errors import (
     ShapeError,
     StoreError,
 )
-from equitangents.files import alone, checksum, real, sweep_partials, whole_file
-from equitangents.foreign_files import part
+from equitangents.files import alone, real, sweep_partials, whole_file
 from equitangents.inference.dynamics import one_time
 from equitangents.kernels.cost import CostedKernel
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.kernels.program import VERSION
 from equitangents.nn import Sequential
-from equitangents.progress import Progress, ProgressCallback, told_by
+from equitangents.progress import Progress, ProgressCallback, callback_of
 from equitangents.scale.executors import part_of
-from equitangents.scale.identity import rows_digest
+from equitangents.scale.identity import checksum, rows_digest
 from equitangents.scale.place import DamagedTileError, check_room, local, remove_all, store_errors
+from equitangents.scale.reading import some_rows
 from equitangents.scale.record import opened
 from equitangents.validation import check_whole
 
@@ -70,12 +70,12 @@ CLASSES: dict[str, type[InfiniteEnsembleBase]] = {
 class Predictor:
     """Predicts named arrays by a fitted ensemble, or one in a folder, at one training time.
 
-    `arrays` are their names and the shape of a row of each. The fingerprint is of the ensemble, but for its labels;
-    `samples` are those it was trained on, in `dtype`. Inputs are read in it; None, of one that standardises: as they
-    are given. Rounded before they are shifted, what tells them apart may be lost. `work` of an input: positions × pair
-    offsets × layers × samples.
+    `arrays` maps their names to the shape of a row. The fingerprint is that of the ensemble without its labels.
+    `samples` are the training samples, in `dtype`, the type to which inputs are converted; None, with standardisation:
+    inputs keep their type, since rounding before the shift may lose their differences. `work` of an input: positions ×
+    pair offsets × layers × samples.
 
-    Raises InvalidArgumentError for what such an ensemble does not predict.
+    Raises InvalidArgumentError for arrays that the ensemble cannot predict.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Predictor:
             self.work = 0 if self._means is None else _work(self._means)
 
     def predict(self, x: np.ndarray) -> dict[str, np.ndarray]:
-        """The arrays for a block of inputs, in float64; StoreError where those of a saved ensemble are none."""
+        """The arrays for a block of inputs, in float64; StoreError if a saved ensemble predicts invalid values."""
         with self._sound():
             found = self._outputs(x)
             values = {name: np.asarray(found[name], np.float64) for name in self.arrays}
@@ -134,7 +134,7 @@ class Predictor:
 
     @contextmanager
     def _sound(self) -> Iterator[None]:
-        """What fails where the parts of a saved ensemble do not fit each other, as a StoreError."""
+        """Context in which failures of a saved ensemble's inconsistent parts become StoreError."""
         try:
             yield
         except EquitangentsError:
@@ -163,7 +163,7 @@ class Predictor:
 
 
 def _work(means: MeansAtATime) -> int:
-    """`Predictor.work` of networks on images and other grids; 0 of others, whose kernels are products of matrices."""
+    """`Predictor.work` for networks on grids; 0 for others, whose kernels are matrix products."""
     inputs, kernel = means.inputs, means.kernel
     network = kernel.base if isinstance(kernel, OrbitAverage) else kernel
     if not isinstance(inputs, np.ndarray) or inputs.ndim < 3 or not isinstance(network, Sequential):
@@ -172,7 +172,7 @@ def _work(means: MeansAtATime) -> int:
 
 
 def _labels(classes: list[Any]) -> np.ndarray:
-    """Labels as an array; of whole numbers of which some fit only uint64, NumPy would make floating ones."""
+    """Labels as an array; large integers that need uint64 are kept, which NumPy would convert to floats."""
     unsigned = all(type(label) is int for label in classes) and min(classes) >= 0 and 2**63 <= max(classes) < 2**64
     return np.array(classes, np.uint64 if unsigned else None)
 
@@ -193,9 +193,9 @@ def predict_to_file(
 ) -> Path:
     """Predict all of x, (M, …), into the file `path`, in memory that does not grow with M; returns the path.
 
-    What is predicted is kept chunk by chunk in the folder `PATH.parts`: the same call goes on after an interruption,
-    kill -9 included, and the file appears whole in the end. Chunks of other models or inputs are not mixed: of two
-    processes that predict by two models into one file at one time, one makes it and the other raises StoreError.
+    Predictions are kept chunk by chunk in the folder `PATH.parts`: the same call continues after any interruption
+    (kill -9 included), and the file appears complete at the end. Chunks of other models or inputs are not mixed: if two
+    processes predict by two models into one file at the same time, one makes it and the other raises StoreError.
 
     Args:
         ensemble: a fitted `InfiniteEnsemble` or `InfiniteEnsembleClassifier`, or the folder in which one was saved.
@@ -203,16 +203,16 @@ def predict_to_file(
         path: ends in .npy (the mean (M,) or (M, outputs), or the classes (M,)) or .npz (arrays mean, std, label,
             probability).
         time: the training time; None: the ensemble's.
-        return_std: standard deviations, too, and of a classifier probabilities; into .npz.
-        probabilities: of a calibrated classifier, too, without the cost of standard deviations.
-        rows: inputs that are predicted at once, and kept together; None: as many as take some 256 MB, or some seconds.
+        return_std: also standard deviations, and probabilities for a classifier; only for .npz.
+        probabilities: also the probabilities of a calibrated classifier, without the cost of standard deviations.
+        rows: inputs per chunk; None: about 256 MB, or some seconds.
         shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays; whichever comes last makes the file.
-        force: replace a file that is there and holds something else.
-        net: the network, of a saved model whose network could not be saved.
-        progress: True shows it on stderr; a function is called as progress(chunks that are there, all chunks, seconds
-            left); False: it is logged.
+        force: replace an existing file with other content.
+        net: the network, for a saved model whose network could not be saved.
+        progress: True shows it on stderr; a function is called as progress(finished chunks, all chunks, seconds left);
+            False: it is logged.
 
-    Means equal those of `predict` up to rounding. Raises StoreError where another file is there, or the disk is full.
+    Means equal those of `predict` up to rounding. Raises StoreError if another file exists, or the disk is full.
 
     >>> import tempfile, equitangents as et
     >>> network = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
@@ -223,7 +223,7 @@ def predict_to_file(
     ...     bool(np.allclose(np.load(written), fitted.predict(data)))
     True
     """
-    told_by(progress)
+    callback_of(progress)
     given = local("path", path)
     if given.suffix not in (".npy", ".npz"):
         raise InvalidArgumentError("path", str(path), "a name that ends in .npy or .npz")
@@ -265,10 +265,10 @@ def predict_to_file(
 
 
 class PredictionTask:
-    """Predictions of inputs x into the file `out`, by chunks of `rows`; `record` says what they depend on.
+    """Predictions of inputs x into the file `out`, by chunks of `rows`; `record` holds everything they depend on.
 
-    `arrays` are those of the file: the shape of a row of each by name. The chunks lie in `folder`, which no other
-    predictions share, in `parts`, the folder of whatever is to become this file.
+    `arrays` maps the file's arrays to the shape of a row. Chunks are in `folder`, which belongs to these predictions,
+    inside `parts`, the folder of all predictions into this file.
     """
 
     def __init__(self, out: Path, x: Numbers, by: Predictor, rows: int | None) -> None:
@@ -307,9 +307,9 @@ class PredictionTask:
         return self.folder / f"{chunk}.npz"
 
     def predict(self, chunk: int) -> dict[str, np.ndarray]:
-        """Predict one chunk, and keep it."""
+        """Predict one chunk and store it."""
         span = self._span(chunk)
-        rows = np.ascontiguousarray(part("x", self.x, span), self.dtype).reshape(-1, *self.by.sample_shape)
+        rows = np.ascontiguousarray(some_rows("x", self.x, span), self.dtype).reshape(-1, *self.by.sample_shape)
         try:
             values = self.by.predict(rows)
         except (MemoryError, MemoryLimitError):
@@ -326,7 +326,7 @@ class PredictionTask:
         return values
 
     def read(self, chunk: int) -> dict[str, np.ndarray]:
-        """One chunk; FileNotFoundError, or DamagedTileError."""
+        """One stored chunk; FileNotFoundError or DamagedTileError."""
         span, file = self._span(chunk), self.path(chunk).open("rb")
         try:
             archive = Archive(file)
@@ -338,14 +338,14 @@ class PredictionTask:
         return values
 
     def is_done(self) -> bool:
-        """Whether the file is there with these predictions."""
+        """Whether the file exists with these predictions."""
         with suppress(OSError), self.out.open("rb") as file:
             file.seek(-len(self.end), os.SEEK_END)
             return file.read() == self.end
         return False
 
     def check_name(self, force: bool) -> None:
-        """Raise StoreError where another file is there, unless it may be replaced."""
+        """Raise StoreError if another file exists and `force` is false."""
         if self.out.is_dir() or (self.out.exists() and not force):
             raise StoreError(
                 f"{self.out} exists; it does not hold these predictions: give another path, or force=True (--force) "
@@ -353,12 +353,12 @@ class PredictionTask:
             )
 
     def alone(self) -> AbstractContextManager[None]:
-        """The lock of whoever makes the file."""
+        """The lock of the process that makes the file."""
         lock = self.out.with_name(f".{self.out.name}.finishing")
         return alone(lock, f"another process is putting {self.out} together; wait for it", _PATIENCE)
 
     def assemble(self) -> None:
-        """Put the chunks together; those that are damaged, or gone, are predicted again."""
+        """Assemble the file from its chunks; damaged or missing ones are predicted again."""
         with whole_file(self.out) as partial, partial.open("wb") as file:
             if self.out.suffix == ".npy":
                 self._write(file, *self.arrays)
@@ -371,7 +371,7 @@ class PredictionTask:
                             self._write(entry, name)
 
     def remove(self) -> None:
-        """Remove all chunks of what was to become this file; others that are under way predict theirs again."""
+        """Remove all chunks for this file; other running predictions recompute theirs."""
         with suppress(OSError):
             for name in os.listdir(self.parts):
                 if _GROUP.fullmatch(name):

@@ -1,4 +1,4 @@
-"""Finite groups, their subgroups and representations; SO(2), O(2), SO(3), O(3) and S_n of any n, sampled."""
+"""Finite groups, their subgroups and representations; SO(2), O(2), SO(3), O(3) and S_n of any n by sampled elements."""
 
 from equitangents.groups.families import (
     cyclic,

@@ -1,8 +1,8 @@
-"""Cyclic, dihedral, symmetric and quaternion groups, rotations of the regular solids, permutation groups, products.
+"""Cyclic, dihedral, symmetric, quaternion, polyhedral and permutation groups, and direct products.
 
-The octahedron stands for the cube, too, and the icosahedron for the dodecahedron. A permutation p is the tuple of
-images, p[x] the image of x, and (p·q)[x] = p[q[x]]; the n! elements of S_n of any n are drawn rather than listed. In
-products element (a, b) is number a · |H| + b.
+The cube has the octahedron's group, the dodecahedron the icosahedron's. A permutation p is the tuple of its images
+p[x], and (p·q)[x] = p[q[x]]. S_n of any n (`permutations`) draws elements instead of listing all n!. In products
+element (a, b) is number a · |H| + b.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ def octahedral() -> MatrixGroup:
 def icosahedral() -> MatrixGroup:
     """I, the 60 rotations of the icosahedron with vertices (0, ±1, ±φ) and cyclic permutations; isomorphic to A_5.
 
-    `.matrices` are exact to rounding; the identity is element 0, the tetrahedral group is among the elements.
+    `.matrices` are exact to rounding; element 0 is the identity. The tetrahedral group is a subgroup.
     """
     phi = (1 + np.sqrt(5)) / 2
-    # a turn by 72° about the vertex (0, 1, φ)
+    # a rotation by 72° about the vertex (0, 1, φ)
     fifth = np.array([[phi - 1, -phi, 1], [phi, 1, phi - 1], [-1, phi - 1, phi]]) / 2
     coset = [np.eye(3)]
     for _ in range(4):
@@ -121,7 +121,7 @@ def _snap(m: np.ndarray, magnitudes: np.ndarray) -> np.ndarray:
 
 
 def from_permutations(permutations: Sequence[Sequence[int]]) -> TableGroup:
-    """The group of a closed list of permutations, numbered in the list's order and labelled by tuples.
+    """The group of a list of permutations closed under products, numbered in the list's order and labelled by tuples.
 
     Raises InvalidArgumentError with the witness if one is not a permutation, occurs twice, or a product is missing.
 
@@ -214,7 +214,7 @@ def direct_product(G: Group, H: Group) -> TableGroup:
 
 @final
 class Permutations(SymmetryGroup):
-    """All permutations of n positions; made by `permutations`. `symmetric(n)` lists those of up to 7."""
+    """All permutations of n positions; made by `permutations`. `symmetric(n)` lists them for n ≤ 7."""
 
     n: int
 
@@ -253,7 +253,7 @@ class Permutations(SymmetryGroup):
         return np.argsort(a)
 
     def label(self, g: Element) -> str:
-        """The images of the first positions."""
+        """The images p[0], p[1], … of the first positions, as text."""
         shown = ",".join(map(str, g[:8]))
         return f"({shown}{',…' if self.n > 8 else ''})"
 
@@ -262,7 +262,7 @@ class Permutations(SymmetryGroup):
 
 
 def permutations(n: int) -> Permutations:
-    """S_n for any n, of which elements are drawn.
+    """S_n for any n. Its elements are drawn, not listed.
 
     >>> G = permutations(20)
     >>> G.compose(G.inverse(p := G.draw(1, np.random.default_rng(0))[0]), p).tolist() == list(range(20))

@@ -1,15 +1,15 @@
 """Irreducible representations of any finite group, up to equivalence.
 
 Complex: unitary ρ with Σ d_ρ² = |G|. Real: orthogonal, each either a complex irrep that can be made real, or a complex
-irrep and its conjugate taken together (Frobenius and Schur 1906). Which, tells (1/|G|) Σ_g χ(g²) of a complex irrep:
-1 real, 0 complex, −1 quaternionic. Those of abelian groups are characters, extended one generator at a time.
+irrep and its conjugate taken together. The Frobenius–Schur indicator (1/|G|) Σ_g χ(g²) of a complex irrep is 1 for
+real, 0 for complex, −1 for quaternionic irreps. Characters of abelian groups are extended one generator at a time.
 
-Others come from the regular representation (ρ(g) f)(x) = f(g⁻¹ x). The maps that commute with it are
+Other irreps come from the regular representation (ρ(g) f)(x) = f(g⁻¹ x). The maps that commute with it are
 f ↦ Σ_g a(g) f(· g). For random a with a(g⁻¹) = a(g) such a map is symmetric, and its eigenspaces are irreducible (with
-probability one): an irrep of multiplicity m shows as m eigenvalues. If a is constant on conjugacy classes the map is
-one number on all copies of an irrep, which tells equivalent eigenspaces. Reading ρ in one eigenspace of each class
-gives its matrices, up to rounding errors that averaging over the group removes:
-ρ′(g) = (1/|G|) Σ_h ρ(g·h) ρ(h)ᵀ squares the error (Kazhdan 1982).
+probability one): an irrep of multiplicity m shows as m eigenvalues. If a is constant on conjugacy classes, the map is
+one scalar on all copies of an irrep, which identifies equivalent eigenspaces. The restriction of ρ to one eigenspace
+of each class gives the irrep's matrices. Averaging over the group, ρ′(g) = (1/|G|) Σ_h ρ(g·h) ρ(h)ᵀ, squares their
+rounding error (Kazhdan 1982).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _COMMUTANT: dict[Kind, int] = {"real": 1, "complex": 2, "quaternionic": 4}
 class Irrep:
     """An irreducible representation: `matrices[g]` is ρ(g), unitary, or orthogonal over the real numbers.
 
-    `kind` is the irrep's type after Frobenius and Schur. A complex irrep is real if it is equivalent to one by real
-    matrices, complex if it is not equivalent to its conjugate, quaternionic otherwise. A real irrep is of the kind of
-    the field of the matrices that commute with it.
+    `kind` is the Frobenius–Schur type. A complex irrep is real if it is equivalent to one by real matrices, complex if
+    it is not equivalent to its conjugate, quaternionic otherwise. The kind of a real irrep is the field (ℝ, ℂ or ℍ)
+    formed by the matrices that commute with it.
     """
 
     matrices: Inexact[np.ndarray, "order d d"]
@@ -102,7 +102,7 @@ def real_irreps(group: Group) -> tuple[Irrep, ...]:
 
 
 def _sorted(group: Group, irreps: list[Irrep]) -> tuple[Irrep, ...]:
-    """By dimension, then by character, the trivial one first; the matrices become read-only."""
+    """The irreps sorted by dimension, then by character, the trivial one first; their matrices become read-only."""
     representatives = [int(c[0]) for c in group.conjugacy_classes]
 
     def key(irrep: Irrep) -> tuple[int, list[float]]:
@@ -145,7 +145,7 @@ def character_phases(group: Group) -> Int[np.ndarray, "characters order"]:
 
 
 def abelian_irreps(group: Group, *, real: bool) -> list[tuple[np.ndarray, Kind]]:
-    """(matrices, kind) of every irrep: characters over the complex numbers; over the reals, signs and plane turns."""
+    """(matrices, kind) of every irrep of an abelian group: characters over ℂ; signs and plane rotations over ℝ."""
     n = group.order
     phases = character_phases(group)
     turns = np.exp(2j * np.pi * np.arange(n) / n)
@@ -168,7 +168,7 @@ def abelian_irreps(group: Group, *, real: bool) -> list[tuple[np.ndarray, Kind]]
 
 
 _SAME = 1e-11  # eigenvalues closer than this, relative to the largest, are one eigenvalue
-_APART = 1e-9  # and others are at least so far apart, or else another map is drawn
+_APART = 1e-9  # other eigenvalues differ by at least this, or another map is drawn
 _ROUNDING = 2e-14  # a representation that respects products to this is not refined further
 _DRAWS = 20
 
@@ -188,7 +188,7 @@ def real_components(group: Group) -> list[Float[np.ndarray, "order d d"]]:
 
 
 def refine(group: Group, matrices: Inexact[np.ndarray, "order d d"]) -> Inexact[np.ndarray, "order d d"]:
-    """The unitary representation next to an approximate one."""
+    """The unitary representation nearest to an approximate one."""
     rho = _unitary(matrices)
     d, everything = rho.shape[1], np.arange(group.order)
     for _ in range(4):
@@ -204,9 +204,9 @@ def refine(group: Group, matrices: Inexact[np.ndarray, "order d d"]) -> Inexact[
 
 
 def complex_structure(group: Group, matrices: Float[np.ndarray, "order d d"]) -> Inexact[np.ndarray, "d half"]:
-    """An orthonormal basis of half the complexified space that a real irrep of complex or quaternionic kind keeps.
+    """An orthonormal basis (d, d/2) of the eigenspace of i of J, for a real irrep of complex or quaternionic kind.
 
-    It is the eigenspace of i of a J that commutes with the irrep, J² = −1, Jᵀ = −J.
+    J is a real matrix with J² = −1 and Jᵀ = −J that commutes with the irrep, which therefore keeps the eigenspace.
     """
     d = matrices.shape[1]
     X = np.random.default_rng(0).normal(size=(d, d))
@@ -229,7 +229,7 @@ def _spectrum(group: Group) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _equivalence_classes(group: Group, vectors: np.ndarray) -> np.ndarray:
-    """Number of the irrep in whose copies each of the given unit vectors (order, k) lies."""
+    """For each unit vector (order, k), the number of the irrep whose copies contain it."""
     rng = np.random.default_rng(1)
     for _ in range(_DRAWS):
         a = np.empty(group.order)
@@ -256,10 +256,10 @@ def _commuting(group: Group, a: np.ndarray) -> np.ndarray:
 
 
 def _read(group: Group, bases: list[np.ndarray]) -> list[np.ndarray]:
-    """Vᵀ ρ(g) V for every invariant subspace, V its orthonormal basis.
+    """Vᵀ ρ(g) V for every invariant subspace with orthonormal basis V.
 
-    Read from V for few g = t only; others are products k·t of known ones: the known set about doubles with each t, so
-    that no element is a product of more than some log₂ |G| factors.
+    Computed from V for few elements t only; the others are products k·t of known matrices. Each t about doubles the
+    known set, so that no element is a product of more than some log₂ |G| factors.
     """
     everything = np.arange(group.order)
     known = np.array([group.identity])

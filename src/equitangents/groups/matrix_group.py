@@ -29,7 +29,7 @@ class MatrixGroup(TableGroup):
         vars(self).update(matrices=read_only(matrices))
 
     def angle(self, g: int) -> float | None:
-        """Degrees, if the matrix of g is a rotation of the plane or of space."""
+        """Rotation angle in degrees if the matrix of g is a rotation of the plane or of space, else None."""
         if self.matrices.shape[1] not in (2, 3) or not self._is_orthogonal:
             return None
         return rotation_angle(self.matrices[g])
@@ -45,7 +45,7 @@ class MatrixGroup(TableGroup):
         return bool(np.allclose(M @ np.swapaxes(M, 1, 2), np.eye(M.shape[1]), atol=TOLERANCE))
 
     def named(self, name: str) -> MatrixGroup:
-        """This group under another name."""
+        """A copy of this group with another name."""
         return MatrixGroup(name, self.matrices, self.table)
 
     def _structure(self) -> tuple[Any, ...]:
@@ -53,7 +53,7 @@ class MatrixGroup(TableGroup):
 
 
 def from_matrices(matrices: npt.ArrayLike, name: str = "matrix group") -> MatrixGroup:
-    """The group of a closed list of real matrices (n, d, d), numbered in the list's order; `.matrices` keeps them.
+    """The group of a list of real matrices (n, d, d) closed under products, numbered in the list's order.
 
     Matrices are equal if their entries agree to 1e-8 of the largest. Raises InvalidArgumentError with the witness if
     one is singular or occurs twice, or a product is missing.
@@ -104,7 +104,7 @@ def check_matrix_list(name: str, matrices: object) -> Float[np.ndarray, "n d d"]
 
 
 def _finder(M: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The function that gives the first index in M of each of some matrices (k, d, d), −1 where it is not there."""
+    """A function from matrices (k, d, d) to the index of each in M; −1 for matrices that M does not contain."""
     from scipy.spatial import KDTree  # loaded for groups of matrices alone: others need NumPy
 
     tree, tolerance = KDTree(M.reshape(len(M), -1)), TOLERANCE * max(1.0, float(np.abs(M).max()))

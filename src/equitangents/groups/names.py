@@ -1,6 +1,6 @@
 """Groups by name: "C4", "D4", "S5", "S_n", "SO2", "SO3", "O3", "octahedral", "translations", …
 
-The one parser of such names: audits, measures, ensembles and plans take what it knows.
+Audits, measures, ensembles and plans all parse names with `parse_group_name`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _by_permutations: Motions = lambda G: (lambda g: g) if G.elements is None else l
 
 
 def _by_turns(reflections: bool) -> Motions:
-    """Element f·n + k of C_n or D_n: f reflections, then rotation by k·360°/n."""
+    """(degrees, reflected) of element f·n + k of C_n or D_n: f reflections, then rotation by k·360°/n."""
 
     def motions(group: Any) -> Callable[[Any], tuple[float, bool]]:
         n = group.order // (2 if reflections else 1)
@@ -42,8 +42,8 @@ def _by_turns(reflections: bool) -> Motions:
 
 @dataclass(frozen=True)
 class Family:
-    """Groups of one name: the space that they act on, how one is made, if so of its number `n` or of a `grid`, how its
-    elements move data, how messages show the name; of infinite groups which finite ones to take instead.
+    """Groups that share a name: the space on which they act, how to make one (from its number `n` or a `grid`), how
+    elements move data, the name in messages, and, for infinite groups, the finite ones to use instead.
     """
 
     space: Space
@@ -99,7 +99,7 @@ KNOWN, KNOWN_FINITE = _shown(FAMILIES), _shown(name for name, family in FAMILIES
 
 @dataclass(frozen=True)
 class GroupName:
-    """A family of groups and the number of C, D and S groups; None where the inputs determine it."""
+    """A family of groups and the n of C_n, D_n and S_n; n is None if the inputs determine it."""
 
     family: str
     n: int | None = None
@@ -110,10 +110,9 @@ class GroupName:
         return FAMILIES[self.family].space
 
     def group(self, n: int | None = None, grid: Sequence[int] | None = None) -> SymmetryGroup | None:
-        """The group itself; S_n needs the number of points `n`, translations the shape of the `grid`, else None.
+        """The group itself, or None if `n` (points of S_n) or `grid` (shape, for translations) is needed and missing.
 
-        Permutations of up to 5 points are listed, those of more are drawn. SO(3) and O(3) take their means at a
-        bandlimit of 4.
+        Permutations of up to 5 points are listed; of more, they are drawn. SO(3) and O(3) have bandlimit 4.
         """
         family = FAMILIES[self.family]
         size = {"n": n if self.n is None else self.n, "grid": grid, "nothing": ()}[family.of]
@@ -133,8 +132,8 @@ def group_named(name: str) -> SymmetryGroup:
 
 
 def parse_group_name(argument: str, name: object, known: str = KNOWN) -> GroupName:
-    """What `name` stands for; brackets and underscores do not count. InvalidArgumentError names `argument`, and those
-    `known` to the one who asks.
+    """The family and number that `name` stands for, ignoring brackets and underscores. InvalidArgumentError gives
+    `argument` and the `known` names.
 
     >>> parse_group_name("group", "C4"), parse_group_name("group", "SO(3)")
     (GroupName(family='C', n=4), GroupName(family='SO3', n=None))

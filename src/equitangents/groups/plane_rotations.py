@@ -22,7 +22,7 @@ MAX_BANDLIMIT = 100_000
 
 @final
 class PlaneRotations(CompactGroup):
-    """SO(2), with equidistant angles for means of functions of a bandlimit; made by `so2`."""
+    """SO(2), with equidistant angles for means of band-limited functions; made by `so2`."""
 
     name = "SO(2)"
     default_draws = 24
@@ -89,7 +89,7 @@ class PlaneRotations(CompactGroup):
 
 
 def so2(bandlimit: int = 16) -> PlaneRotations:
-    """SO(2), with means that are exact for products of two functions of bandlimit B: frequencies below B each.
+    """SO(2), with means that are exact for products of two functions whose frequencies are below B = `bandlimit`.
 
     >>> G = so2(3)
     >>> G.nodes, G.compose(300.0, 90.0), [irrep.dimension for irrep in G.irreps(3)]
@@ -103,9 +103,9 @@ _FLIP = np.diag([1.0, -1.0])
 
 @final
 class PlaneIsometries(MatricesGroup):
-    """O(2), with equidistant angles for means of functions of a bandlimit; made by `o2`.
+    """O(2), with equidistant angles for means of band-limited functions; made by `o2`.
 
-    g = R(α) diag(1, ±1): the reflection diag(1, −1) first, then the turn.
+    g = R(α) diag(1, ±1): the reflection diag(1, −1) first, then the rotation.
     """
 
     name = "O(2)"
@@ -123,7 +123,7 @@ class PlaneIsometries(MatricesGroup):
 
     @cached_property
     def matrices(self) -> Float[np.ndarray, "nodes 2 2"]:
-        """Every node as a matrix: the rotations from 0 on, then the same after a reflection."""
+        """Every node as a matrix: all rotations, from angle 0 on, then each of them after a reflection."""
         count = self.order // 2
         turns = plane_turns(1, 360.0 * np.arange(count) / count)
         return read_only(np.concatenate([turns, turns @ _FLIP]))
@@ -134,12 +134,12 @@ class PlaneIsometries(MatricesGroup):
         return np.full(self.order, 1 / self.order)
 
     def draw(self, count: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Equidistant angles with one random offset, every other one after a reflection."""
+        """Equidistant angles with one random offset; every second element reflects first."""
         turns = plane_turns(1, rng.uniform(0, 360) + 360 * np.arange(count) / count)
         return [turn @ _FLIP if i % 2 else turn for i, turn in enumerate(turns)]
 
     def label(self, g: Element) -> str:
-        """Degrees, and whether a reflection comes first."""
+        """Degrees, and whether a reflection comes first, as text."""
         g = self.check_element("g", g)
         turned = f"{np.degrees(np.arctan2(g[1, 0], g[0, 0])):.1f}°"
         return turned if np.linalg.det(g) > 0 else f"reflection, {turned}"
@@ -152,7 +152,7 @@ class PlaneIsometries(MatricesGroup):
 
 
 def o2(bandlimit: int = 16) -> PlaneIsometries:
-    """O(2), with means that are exact for products of two functions of bandlimit B: frequencies below B each.
+    """O(2), with means that are exact for products of two functions whose frequencies are below B = `bandlimit`.
 
     >>> [irrep.dimension for irrep in o2(3).irreps(3)]
     [1, 1, 2, 2]

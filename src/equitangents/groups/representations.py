@@ -1,8 +1,8 @@
-"""Real orthogonal representations: direct sums of irreps, and given matrices ρ(g).
+"""Real orthogonal representations: direct sums of irreps, or user-supplied matrices ρ(g).
 
-A representation of a group is one of its subgroups, too: `at(group)` gives the matrices of a network's group, such as
+A representation of a group restricts to its subgroups: `at(group)` gives the matrices of a network's group, such as
 those of an irrep of SO(3) at the 24 rotations of a cube, or of an irrep of C4 on a wallpaper group p4, whose
-translations then do nothing.
+translations act trivially.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FLIP = np.diag([1.0, -1.0])
 
 @dataclass(frozen=True)
 class FiniteMatrices:
-    """The matrices ρ(g) of a finite group's elements, (order, d, d); equal to equal ones."""
+    """The matrices ρ(g) of a finite group's elements, (order, d, d); compared by value."""
 
     matrices: Float[np.ndarray, "order d d"] = field(compare=False)
     name: str = field(default="matrices", compare=False)
@@ -80,7 +80,7 @@ class Representation:
         return " + ".join(part.name for part in self.parts)
 
     def __call__(self, g: Element) -> Float[np.ndarray, "d d"]:
-        """The matrix ρ(g) of an element: a number of a finite group, degrees, or a matrix."""
+        """The matrix ρ(g) of an element: a number (finite groups), degrees (SO(2)), or a matrix."""
         return blocks([np.asarray(part(g))[None] for part in self.parts])[0]
 
     def at(self, group: SymmetryGroup) -> Float[np.ndarray, "elements d d"]:
@@ -91,7 +91,7 @@ class Representation:
         return blocks([_at(part, group) for part in self.parts])
 
     def at_matrices(self, g: Float[np.ndarray, "k 3 3"], *, reflections: bool) -> Float[np.ndarray, "k d d"]:
-        """ρ of irreps of SO(3) or O(3) at orthogonal matrices; `reflections`: whether O(3) is meant."""
+        """ρ of irreps of SO(3), or of O(3) if `reflections`, at orthogonal matrices."""
         return blocks([_in_space(part, g, reflections) for part in self.parts])
 
     def __add__(self, other: RepresentationLike) -> Representation:
@@ -123,7 +123,7 @@ def direct_sum(*parts: RepresentationLike) -> Representation:
 
 
 def regular(group: Group) -> Representation:
-    """The regular representation of a finite group, (ρ(g) f)(h) = f(g⁻¹h): signals on the group, moved.
+    """The regular representation of a finite group, (ρ(g) f)(h) = f(g⁻¹h), on functions f of the group.
 
     >>> from equitangents.groups import cyclic
     >>> regular(cyclic(3))(1) @ [1.0, 2.0, 3.0]
@@ -138,21 +138,21 @@ def regular(group: Group) -> Representation:
     return Representation((FiniteMatrices(matrices, f"the regular one of {group.name}"),))
 
 
-def as_representation(name: str, given: RepresentationLike) -> Representation:
+def as_representation(name: str, value: RepresentationLike) -> Representation:
     """A representation, an irrep, a list of these (their direct sum), or matrices (order, d, d)."""
-    if isinstance(given, Representation):
-        return given
-    if isinstance(given, CompactIrrep):
-        return Representation((given,))
-    if isinstance(given, Irrep):
-        return Representation((FiniteMatrices(_real(name, given.matrices), f"irrep of dimension {given.dimension}"),))
-    if isinstance(given, Sequence) and given and all(isinstance(part, _Summand) for part in given):
-        return direct_sum(*given)
-    if isinstance(given, np.ndarray) or hasattr(given, "__array__"):
-        return Representation((FiniteMatrices(_real(name, given)),))
+    if isinstance(value, Representation):
+        return value
+    if isinstance(value, CompactIrrep):
+        return Representation((value,))
+    if isinstance(value, Irrep):
+        return Representation((FiniteMatrices(_real(name, value.matrices), f"irrep of dimension {value.dimension}"),))
+    if isinstance(value, Sequence) and value and all(isinstance(part, _Summand) for part in value):
+        return direct_sum(*value)
+    if isinstance(value, np.ndarray) or hasattr(value, "__array__"):
+        return Representation((FiniteMatrices(_real(name, value)),))
     raise InvalidTypeError(
         name,
-        given,
+        value,
         "an irrep such as group.irreps('real')[1], a list of irreps, a representation of "
         "equitangents.groups, or matrices (order, d, d)",
     )
@@ -176,7 +176,7 @@ def _real(name: str, matrices: object) -> np.ndarray:
 
 
 def blocks(parts: list[np.ndarray]) -> np.ndarray:
-    """Block-diagonal matrices (k, d, d) of some (k, dᵢ, dᵢ)."""
+    """Block-diagonal matrices (k, d, d) with diagonal blocks (k, dᵢ, dᵢ)."""
     if len(parts) == 1:
         return parts[0]
     d = sum(p.shape[1] for p in parts)
@@ -224,7 +224,7 @@ def _in_space(part: Part, g: np.ndarray, reflections: bool) -> np.ndarray:
 
 
 def _in_plane(group: SymmetryGroup) -> np.ndarray | None:
-    """The elements of a finite group of the plane, or of one with translations, as matrices (order, 2, 2)."""
+    """The elements of a finite group of the plane, with or without translations, as matrices (order, 2, 2); or None."""
     if isinstance(group, PlaneIsometries):
         return group.matrices
     if isinstance(group, PlaneRotations):
@@ -245,7 +245,7 @@ def _in_plane(group: SymmetryGroup) -> np.ndarray | None:
 
 
 def _points(group: WallpaperGroup) -> np.ndarray:
-    """The number of each element's point operation."""
+    """The point-group index of each element."""
     return np.arange(group.order) // int(np.prod(group.shape))
 
 

@@ -1,4 +1,4 @@
-"""Compact groups of rotations and reflections; SO(3) and O(3), as quadratures over the Haar measure.
+"""Compact groups of rotations and reflections; quadratures of the Haar measure of SO(3) and O(3).
 
 R = R_z(α) R_y(β) R_z(γ), active rotations of column vectors; α and γ equidistant, cos β at Gauss–Legendre nodes. With
 2B - 1, B and 2B - 1 nodes the rule integrates products of two functions of bandlimit B (Wigner functions of degree
@@ -26,7 +26,7 @@ _TOLERANCES = {False: 1e-8, True: 1e-5}  # of R Rᵀ = 1, in double and in singl
 
 
 class CompactGroup(SymmetryGroup):
-    """A group of infinitely many elements, with nodes for means of functions of a bandlimit, and its irreps."""
+    """An infinite compact group, with nodes for means of band-limited functions, and its irreps."""
 
     bandlimit: int
 
@@ -37,10 +37,10 @@ class CompactGroup(SymmetryGroup):
 
     @abstractmethod
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
-        """The first irreps over the real numbers, the trivial one first; those of `count` frequencies or degrees."""
+        """The irreps over the real numbers of the first `count` frequencies or degrees, the trivial one first."""
 
     def is_same_group(self, other: SymmetryGroup) -> bool:
-        """Whether it is of the same name, whatever its bandlimit."""
+        """Whether both groups have the same name, whatever their bandlimits."""
         return isinstance(other, CompactGroup) and self.name == other.name
 
     def _value(self) -> tuple[Any, ...]:
@@ -51,7 +51,7 @@ class CompactGroup(SymmetryGroup):
 
 
 class MatricesGroup(CompactGroup):
-    """A compact group of orthogonal matrices; where an element is asked for, the number of a node will do, too."""
+    """A compact group of orthogonal matrices; an element is a matrix, or the number of a node."""
 
     size: int
     """Rows of the matrices."""
@@ -73,21 +73,21 @@ class MatricesGroup(CompactGroup):
         return read_only(np.eye(self.size))
 
     def check_element(self, name: str, g: Element) -> Float[np.ndarray, "d d"]:
-        """`g` as a matrix: given as such, and checked, or as the number of a node."""
+        """`g`, a matrix of the group or the number of a node, as a checked matrix."""
         g = np.asarray(g)
         return self.check_elements(name, g[None] if g.ndim in (0, 2) else g)[0]
 
     def check_elements(self, name: str, elements: Elements) -> Float[np.ndarray, "k d d"]:
         """Elements as matrices: given as such (k, d, d), and checked, or as numbers of nodes (k,)."""
-        given, shape = np.asarray(elements), (self.size, self.size)
-        if given.dtype.kind in "iu" and given.ndim == 1:
-            outside = given[(given < 0) | (given >= self.order)]
+        array, shape = np.asarray(elements), (self.size, self.size)
+        if array.dtype.kind in "iu" and array.ndim == 1:
+            outside = array[(array < 0) | (array >= self.order)]
             if outside.size:
                 raise InvalidArgumentError(name, outside[0], range(self.order), "or give a matrix")
-            return self.matrices[given]
-        if given.shape[1:] != shape:
-            raise ShapeError(name, given.shape, shape, "give matrices, or numbers of nodes")
-        return check_rotations(name, given, self.reflections)
+            return self.matrices[array]
+        if array.shape[1:] != shape:
+            raise ShapeError(name, array.shape, shape, "give matrices, or numbers of nodes")
+        return check_rotations(name, array, self.reflections)
 
     def compose(self, a: Element, b: Element) -> np.ndarray:
         """The product of two matrices: first b, then a."""
@@ -100,13 +100,13 @@ class MatricesGroup(CompactGroup):
         return transposed
 
     def angle(self, g: Element) -> float | None:
-        """The rotation's angle in degrees, in space from 0 to 180; None for reflections."""
+        """Rotation angle in degrees (0 to 180 in space); None for reflections."""
         return rotation_angle(self.check_element("g", g))
 
 
 @final
 class RotationGroup(MatricesGroup):
-    """SO(3), or O(3) with reflections, sampled for functions of a bandlimit; made by `so3` and `o3`.
+    """SO(3), or O(3) with reflections, with a quadrature for band-limited functions; made by `so3` and `o3`.
 
     Its elements are all rotations, as matrices. Like a finite group of matrices it has `order` sample points, their
     `matrices` and `weights`; they are not closed under multiplication.
@@ -125,14 +125,14 @@ class RotationGroup(MatricesGroup):
 
     @cached_property
     def euler_angles(self) -> Float[np.ndarray, "order 3"]:
-        """(α, β, γ) of every sample point, in radians; with reflections, of its proper part."""
+        """(α, β, γ) of every sample point in radians; for O(3), of its rotation part."""
         alpha, cosine, _ = euler_grid(self.bandlimit)
         grid = np.stack(np.meshgrid(alpha, np.arccos(cosine), alpha, indexing="ij"), axis=-1).reshape(-1, 3)
         return read_only(np.concatenate([grid, grid]) if self.reflections else grid)
 
     @cached_property
     def matrices(self) -> Float[np.ndarray, "order 3 3"]:
-        """Every sample point as a matrix; with reflections the second half are the negatives of the first."""
+        """Every sample point as a matrix; for O(3), the second half are the negatives of the first."""
         R = from_euler_angles(self.euler_angles)
         if self.reflections:
             R[len(R) // 2 :] *= -1
@@ -154,20 +154,20 @@ class RotationGroup(MatricesGroup):
         return R
 
     def draw(self, count: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Independent rotations by the Haar measure; with reflections every other one times −1."""
+        """Independent elements of the Haar measure; for O(3), every second one is multiplied by −1."""
         sign = -1 if self.reflections else 1
         return [sign**i * m for i, m in enumerate(random_rotations(count, rng))]
 
     def label(self, g: Element) -> str:
-        """Angle and axis, and whether the inversion comes with them."""
+        """Rotation angle and axis, and whether the element includes the inversion, as text."""
         g = self.check_element("g", g)
         return rotation_label(g) if np.linalg.det(g) > 0 else f"inversion, {rotation_label(-g)}"
 
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
-        """The irreps of degree l below `count`, of dimension 2l + 1; with reflections each of them twice, even and odd.
+        """The irreps of degrees l < `count`, of dimension 2l + 1; for O(3), an even and an odd one per degree.
 
-        Their matrices are those of `equitangents.sphere.transforms`; a vector is l = 1 in the order (y, z, x), with
-        reflections the one odd under inversion.
+        Their matrices are those of `equitangents.sphere.transforms`. Vectors have l = 1, in the order (y, z, x); for
+        O(3) they are the irrep that is odd under inversion.
         """
         degrees, parities = range(check_whole("count", count, 0)), (1, -1) if self.reflections else (1,)
         return tuple(CompactIrrep(self.name, l, parity) for l in degrees for parity in parities)
@@ -189,7 +189,7 @@ def o3(bandlimit: int) -> RotationGroup:
 
 
 def euler_grid(resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(azimuths of α and of γ (2r - 1,), cos β (r,), weights of β (r,) that sum to 1) of the rule of resolution r."""
+    """Nodes of the rule of resolution r: azimuths of α and γ (2r − 1,), cos β (r,), and weights of β (r,) of sum 1."""
     nodes, weights = np.polynomial.legendre.leggauss(resolution)
     n = 2 * resolution - 1
     return 2 * np.pi * np.arange(n) / n, nodes[::-1], weights[::-1] / 2
@@ -202,7 +202,7 @@ def from_euler_angles(angles: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray
 
 
 def check_rotations(name: str, matrices: object, reflections: bool) -> Float[np.ndarray, "*batch d d"]:
-    """`matrices` in float64 if they are orthogonal, and of determinant 1 unless there are `reflections`."""
+    """`matrices` as float64; raises unless they are orthogonal and, without `reflections`, of determinant 1."""
     M = np.asarray(matrices, np.float64)
     single = np.asarray(matrices).dtype == np.float32
     wrong = ~(np.abs(M @ np.swapaxes(M, -1, -2) - np.eye(M.shape[-1])).max(axis=(-2, -1)) <= _TOLERANCES[bool(single)])

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def random_rotations(count: int, rng: np.random.Generator) -> Float[np.ndarray, "count 3 3"]:
-    """`count` rotations by the Haar measure, from uniform unit quaternions (Shoemake 1992).
+    """`count` rotations drawn from the Haar measure, by uniform unit quaternions (Shoemake 1992).
 
-    Written out, so that a seed gives the same rotations to the last bit whatever the version of SciPy.
+    Does not call SciPy, so that a seed gives the same rotations to the last bit with every version of SciPy.
     """
     q = rng.normal(size=(count, 4))
     a, b, c, d = np.moveaxis(q / np.linalg.norm(q, axis=-1, keepdims=True), -1, 0)
@@ -50,27 +50,27 @@ def rotation_angle(g: Element) -> float | None:
 
 
 def rotation_axis(g: Element) -> Float[np.ndarray, 3]:
-    """Unit vector of the axis of a rotation, which is counter-clockwise about it; x for the identity."""
+    """Unit vector of a rotation's axis, about which it is counter-clockwise; the x axis for the identity."""
     vector = _scipy().from_matrix(g).as_rotvec()
     length = np.linalg.norm(vector)
     return vector / length if length > 0 else np.array([1.0, 0.0, 0.0])
 
 
 def rotation_label(g: Element) -> str:
-    """Text of a rotation: degrees and axis."""
+    """A rotation as text: degrees and axis."""
     axis = rotation_axis(g)
     return f"{rotation_angle(g):.1f}° about ({axis[0]:.2f}, {axis[1]:.2f}, {axis[2]:.2f})"
 
 
 def _scipy() -> type[Rotation]:
-    """SciPy's class of rotations, loaded when the first is turned: groups load fast and need NumPy alone."""
+    """SciPy's `Rotation` class, imported on first use, so that groups load fast and need only NumPy."""
     from scipy.spatial import transform
 
     return transform.Rotation
 
 
 def plane_turns(frequency: int, degrees: ArrayLike) -> Float[np.ndarray, "*batch d d"]:
-    """Rotations by `frequency` times each angle, (…, 2, 2); for frequency 0 ones, (…, 1, 1)."""
+    """Rotation matrices by `frequency` times each angle, (…, 2, 2); ones (…, 1, 1) for frequency 0."""
     angle = frequency * np.radians(np.asarray(degrees, np.float64))
     if not frequency:
         return np.ones((*angle.shape, 1, 1))
@@ -79,7 +79,7 @@ def plane_turns(frequency: int, degrees: ArrayLike) -> Float[np.ndarray, "*batch
 
 
 def plane_isometries(frequency: int, odd: bool, g: Element) -> Float[np.ndarray, "*batch d d"]:
-    """The irreps of O(2) at orthogonal matrices g (…, 2, 2); `odd`: the sign of reflections, of frequency 0."""
+    """The irreps of O(2) at orthogonal matrices g (…, 2, 2). `odd`: for frequency 0, det g instead of 1."""
     g = np.asarray(g, np.float64)
     sign = np.round(np.linalg.det(g))
     turns = plane_turns(frequency, np.degrees(np.arctan2(g[..., 1, 0], g[..., 0, 0])))
@@ -90,7 +90,7 @@ def plane_isometries(frequency: int, odd: bool, g: Element) -> Float[np.ndarray,
 
 
 def space_rotations(degree: int, odd: bool, g: Element) -> Float[np.ndarray, "*batch d d"]:
-    """D^l of the proper part of orthogonal matrices g (…, 3, 3), times det g if `odd`."""
+    """D^l at det(g) g for orthogonal matrices g (…, 3, 3), times det g if `odd`."""
     g = np.asarray(g, np.float64)
     sign = np.round(np.linalg.det(g))
     R = g * sign[..., None, None]
@@ -111,7 +111,7 @@ def space_rotations(degree: int, odd: bool, g: Element) -> Float[np.ndarray, "*b
 
 @lru_cache(maxsize=64)
 def _generators(degree: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(real harmonics in complex ones (d, d), eigenvectors of J_y in the order of m, m = −l .. l)."""
+    """(real harmonics in terms of complex ones (d, d), eigenvectors of J_y ordered by m, the numbers m = −l .. l)."""
     m = np.arange(-degree, degree + 1)
     basis = np.zeros((len(m), len(m)), complex)
     basis[degree, degree] = 1

@@ -27,7 +27,7 @@ from equitangents.validation import check_whole
 class SymmetryGroup(ABC):
     """A group whose elements can be drawn, multiplied, inverted and labelled; immutable and hashable.
 
-    Elements are whatever the group says: numbers of a finite group, angles, matrices, permutations.
+    The type of an element depends on the group: a number (finite groups), an angle, a matrix or a permutation.
     """
 
     name: str
@@ -41,33 +41,33 @@ class SymmetryGroup(ABC):
 
     @abstractmethod
     def inverse(self, a: Element) -> Element:
-        """The element that undoes a, a⁻¹."""
+        """The inverse a⁻¹."""
 
     @abstractmethod
     def check_element(self, name: str, g: Element) -> Element:
-        """`g` in the group's own form; otherwise an error that names `name`."""
+        """`g` in the group's own format; otherwise an error that names `name`."""
 
     @abstractmethod
     def draw(self, count: int, rng: np.random.Generator) -> list[Any]:
-        """`count` elements by the Haar measure; for a finite group distinct ones other than the identity."""
+        """`count` elements drawn from the Haar measure; of a finite group, distinct ones other than the identity."""
 
     def random(self, count: int, seed: int = 0) -> np.ndarray:
-        """`draw(count)` as an array, empty where there is no element to draw."""
+        """`draw(count)` as an array; empty if there is no element to draw."""
         drawn = self.draw(check_whole("count", count, 0), np.random.default_rng(seed))
         return np.stack([np.asarray(g) for g in drawn]) if drawn else np.asarray(self.identity)[None][:0]
 
     @abstractmethod
     def label(self, g: Element) -> str:
-        """Short text of g."""
+        """Short text for g."""
 
     @property
     def elements(self) -> Sequence[Any] | None:
-        """All elements, in order; None if infinitely many, or too many for a list."""
+        """All elements, in order; None if they are infinitely many, or too many to list."""
         return None
 
     @property
     def nodes(self) -> Sequence[Any] | np.ndarray | None:
-        """Nodes g_i of means Σ_i w_i f(g_i) over the group; None where elements must be drawn."""
+        """Nodes g_i of the mean Σ_i w_i f(g_i) over the group; None if elements must be drawn."""
         return None
 
     @property
@@ -76,11 +76,11 @@ class SymmetryGroup(ABC):
         return None
 
     def is_same_group(self, other: SymmetryGroup) -> bool:
-        """Whether elements mean the same in both groups; nodes of means do not matter."""
+        """Whether both are the same group with the same elements; their quadratures may differ."""
         return self == other
 
     def angle(self, g: Element) -> float | None:
-        """Degrees, if g is a rotation; from 0 to 360 in the plane, to 180 in space."""
+        """Rotation angle in degrees (0 to 360 in the plane, 0 to 180 in space); None if g is not a rotation."""
         return None
 
     def parameter(self, g: Element) -> Tree:
@@ -88,7 +88,7 @@ class SymmetryGroup(ABC):
         return np.asarray(g).tolist()
 
     def _value(self) -> tuple[Any, ...]:
-        """What makes it equal to others of its type, hashable."""
+        """Hashable data; groups of one type are equal if theirs are."""
         return (self.name,)
 
     def __eq__(self, other: object) -> bool:
@@ -111,8 +111,8 @@ class SymmetryGroup(ABC):
 class CompactIrrep:
     """An irreducible representation of SO(2), O(2), SO(3) or O(3) over the real numbers, by orthogonal matrices.
 
-    `group` is the group's name, `degree` in the plane the frequency; `parity` is -1 where reflections of the plane (of
-    degree 0), or the inversion of space, change the sign.
+    `group` is the group's name; `degree` is l, or the frequency in the plane; `parity` is −1 if plane reflections (for
+    degree 0) or the inversion of space change the sign.
     """
 
     group: str
@@ -128,7 +128,7 @@ class CompactIrrep:
 
     @property
     def name(self) -> str:
-        """The degree, and what is odd."""
+        """The degree, and "odd" for parity −1."""
         if self.group in ("SO(3)", "O(3)"):
             return f"l = {self.degree}" + (", odd under inversion" if self.parity == -1 else "")
         return f"frequency {self.degree}" + (", the sign of reflections" if self.parity == -1 else "")
@@ -138,7 +138,7 @@ class CompactIrrep:
         return self.at(np.asarray(g))
 
     def at(self, elements: Elements) -> Float[np.ndarray, "*batch d d"]:
-        """The matrices of many elements, angles in degrees of SO(2), matrices of others: (…, d, d)."""
+        """The matrices (…, d, d) of many elements: angles in degrees for SO(2), matrices for the other groups."""
         if self.group == "SO(2)":
             return plane_turns(self.degree, elements)
         matrices = plane_isometries if self.group == "O(2)" else space_rotations

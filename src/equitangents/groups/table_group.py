@@ -1,7 +1,7 @@
-"""Groups given by their multiplication table, the check that a table is a group's, and subgroups H ≤ G with cosets gH.
+"""Groups defined by a multiplication table, validation of the table, and subgroups H ≤ G with cosets gH.
 
 Associativity is checked by Light's test: the elements s with (x·s)·y = x·(s·y) for all x, y are closed under
-products, so that testing a generating set is enough. Cost O(n² · generators) in place of O(n³).
+products, so that it suffices to test a generating set, in O(n² · generators) instead of O(n³).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from equitangents.validation import as_rectangular
 
 
 class TableGroup(Group):
-    """A group that holds its multiplication table, with labels of its elements; `from_table` checks the table."""
+    """A group that stores its multiplication table and labels of its elements; `from_table` validates the table."""
 
     _table: np.ndarray
     labels: tuple[Any, ...] | None
@@ -179,7 +179,7 @@ class Subgroup:
 
 
 def subgroup_of(group: Group, elements: Elements) -> Subgroup:
-    """The subgroup made of `elements`; raises InvalidArgumentError with the witness if they are not closed."""
+    """The subgroup consisting of `elements`; raises InvalidArgumentError with the witness if they are not closed."""
     chosen = np.unique(group._check_elements("elements", np.atleast_1d(np.asarray(elements))))
     if not len(chosen):
         raise InvalidArgumentError("elements is empty; a subgroup holds at least the identity")

@@ -1,8 +1,8 @@
 """Motions of the grid of a torus: translations in any dimension, and wallpaper groups.
 
-An element of a wallpaper group takes the grid point x to P x + t mod shape with P = R^rotation F^reflection,
+An element of a wallpaper group maps the grid point x to P x + t mod shape with P = R^rotation F^reflection,
 R(i, j) = (−j, i), F(i, j) = (i, −j): R is a quarter turn (p4) or half turn (p2) about the grid point (0, 0),
-counter-clockwise as seen with rows downwards, the sense of np.rot90. Products: (P, t)(P′, t′) = (P P′, P t′ + t).
+counter-clockwise if rows are drawn downwards, as np.rot90. Products: (P, t)(P′, t′) = (P P′, P t′ + t).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class GridGroup(Group):
         return self._by_rows(math.prod(self.shape), self.grid_rows)
 
     def _by_rows(self, columns: int, rows: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """A table (order, columns), made some rows at a time."""
+        """A table (order, columns), computed in blocks of rows."""
         table = np.empty((self.order, columns), np.int32)
         step = max(1, 2**21 // columns)
         for start in range(0, self.order, step):
@@ -95,7 +95,7 @@ class GridGroup(Group):
 
 @final
 class TranslationGroup(GridGroup):
-    """Translations of a grid of `shape` that is closed to a torus; element number t is the row-major index of t."""
+    """Translations of a periodic grid of `shape` (a torus); element number t is a translation's row-major index."""
 
     def __init__(self, shape: tuple[int, ...]):
         name = "translations(" + "x".join(map(str, shape)) + ")"
@@ -115,7 +115,7 @@ class TranslationGroup(GridGroup):
 
 
 def translations(shape: Sequence[int]) -> TranslationGroup:
-    """The translations of a torus, `shape` a tuple of its side lengths; labelled by tuples.
+    """The translations of a torus with side lengths `shape`; labelled by tuples.
 
     >>> translations((2, 3)).element(5)
     (1, 2)
@@ -137,10 +137,10 @@ _NAMES = {(1, False): "p1", (2, False): "p2", (4, False): "p4", (1, True): "pm",
 
 @final
 class WallpaperGroup(GridGroup):
-    """A point group of order `point_order` with all translations of the torus `shape` = (H, W).
+    """A point group of order `point_order` combined with all translations of the torus `shape` = (H, W).
 
-    Element number point_index · (H·W) + row-major index of the translation, point_index = reflection · rotations +
-    rotation. The multiplication table is made on first use only; `compose`, `inverse` and `grid_rows` do without.
+    Element number: point_index · (H·W) + row-major index of the translation, with point_index = reflection · rotations
+    + rotation. The multiplication table is computed on first use; `compose`, `inverse` and `grid_rows` do not need it.
     """
 
     rotations: int
@@ -168,7 +168,7 @@ class WallpaperGroup(GridGroup):
 
     @property
     def turns_quarters(self) -> bool:
-        """Whether there are four rotations."""
+        """Whether the point group contains quarter turns."""
         return self.rotations == 4
 
     def _structure(self) -> tuple[Any, ...]:
@@ -191,7 +191,7 @@ class WallpaperGroup(GridGroup):
 
 
 def wallpaper(rotations: int, reflections: bool, shape: Sequence[int]) -> WallpaperGroup:
-    """The group p1, p2, p4 (rotations 1, 2, 4), pm, p2mm, p4m (with reflections) on a torus of `shape` = (H, W).
+    """The group p1, p2 or p4 (1, 2 or 4 rotations), or with reflections pm, p2mm or p4m, on a torus `shape` = (H, W).
 
     Any side lengths, odd ones too; quarter turns need H = W. Elements are labelled (rotation, reflection, (i, j)).
 

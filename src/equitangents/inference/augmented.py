@@ -125,16 +125,16 @@ class DataOrbits:
         if self.generic:
             return y[:, self.first], True
         mean, compose = np.zeros((y.shape[0], len(self.first), y.shape[2])), self.group._compose
-        everything, spreads = np.arange(self.group.order), [0.0]
+        elements, deviations = np.arange(self.group.order), [0.0]
         for o in range(len(self.first)):
             fixing = self.stabilisers.get(o, np.array([self.group.identity]))
             labels = []  # each sample's of ρ(g) x_o, one for every element that fixes x_o: ρ(h) x_j = ρ(h g_j) x_o
             for j in np.flatnonzero(self.orbit == o):
-                moved = y[compose(everything, self.group.inverses[self.element[j]]), j]
-                labels += [moved[compose(everything, h)] for h in fixing]
+                moved = y[compose(elements, self.group.inverses[self.element[j]]), j]
+                labels += [moved[compose(elements, h)] for h in fixing]
             mean[:, o] = np.mean(labels, axis=0)
-            spreads += [float(np.abs(a - mean[:, o]).max()) for a in labels]
-        return mean, bool(np.max(spreads) <= _LABEL_TOLERANCE * float(np.abs(y).max()))
+            deviations += [float(np.abs(a - mean[:, o]).max()) for a in labels]
+        return mean, bool(np.max(deviations) <= _LABEL_TOLERANCE * float(np.abs(y).max()))
 
 
 def find_orbits(action: AnyAction, x: Numbers) -> DataOrbits:

@@ -233,13 +233,15 @@ class TrainedProcess:
         found = self.spectrum.vectors @ (response[:, None] * self.targets)
         return found if self.scale is None else found * self.scale[:, None]
 
-    def project(self, cross: np.ndarray, prior_cross: np.ndarray | None = None) -> Projection:
+    def project(self, cross: np.ndarray, prior_cross: np.ndarray | None = None) -> ProjectedProcess:
         """Ask at M inputs: Θ(x, X) of shape (M, N), and K(x, X) if variances are wanted."""
         cross = self._scaled("cross", cross) @ self.spectrum.vectors
         if prior_cross is None:
-            return Projection(self, cross)
+            return ProjectedProcess(self, cross)
         prior_cross = self._scaled("prior_cross", prior_cross)
-        return Projection(self, cross, prior_cross if self.prior is not None else prior_cross @ self.spectrum.vectors)
+        return ProjectedProcess(
+            self, cross, prior_cross if self.prior is not None else prior_cross @ self.spectrum.vectors
+        )
 
     def _scaled(self, name: str, cross: np.ndarray) -> np.ndarray:
         cross = _matrix(name, cross, len(self.spectrum.vectors))
@@ -247,7 +249,7 @@ class TrainedProcess:
 
 
 @dataclass(frozen=True)
-class Projection:
+class ProjectedProcess:
     """The trained process at M inputs; each method takes the time, in units of the process's dynamics."""
 
     process: TrainedProcess
@@ -287,8 +289,8 @@ class Projection:
         return A, A @ process.prior - 2 * self.prior_cross
 
 
-Weighted = Sequence[tuple[float, Projection]]
-"""Blocks that a process falls apart into, each with its weight: rows (M·d, N) of M inputs."""
+Weighted = Sequence[tuple[float, ProjectedProcess]]
+"""Blocks of a process, each with its weight: rows (M·d, N) of M inputs."""
 
 
 def covariance(blocks: Weighted, prior: np.ndarray, time: float) -> np.ndarray:

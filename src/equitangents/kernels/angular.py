@@ -226,18 +226,18 @@ def _behind(activation: DualActivation, e: Any, before: Both, after: Both, *sign
         return own
     if traits.homogeneity is not None:
         return activation.pair(e, *before.equal, *sign)
-    apart, _ = activation.pair(distance(e, before, PLAIN), q1, q2)
+    squared, _ = activation.pair(distance(e, before, PLAIN), q1, q2)
     k, slope = activation.covariance(before.root - e / 2, q1, q2)
     wide = (before.a**2 > _WIDE) | (before.b**2 > _WIDE)
-    return jnp.where(wide, 2 * (after.root - k), apart - root_gap(after.q1, after.q2)), slope
+    return jnp.where(wide, 2 * (after.root - k), squared - root_gap(after.q1, after.q2)), slope
 
 
 def _behind_by(activation: DualActivation, e: Any, before: Both, after: Both, *sign: Any) -> tuple[Any, Any]:
     before, after = before.still, after.still
     if traits_of(activation).homogeneity is not None:
         return activation.pair(e, *before.equal, *sign)
-    apart, steep = activation.pair(moved(e, before, PLAIN), before.q1, before.q2)
-    return apart + (after.a**2 - 1) * after.q1 + (after.b**2 - 1) * after.q2, steep
+    squared, steep = activation.pair(moved(e, before, PLAIN), before.q1, before.q2)
+    return squared + (after.a**2 - 1) * after.q1 + (after.b**2 - 1) * after.q2, steep
 
 
 def opposite(activation: DualActivation, e: Any, before: Both, after: Both) -> Any:

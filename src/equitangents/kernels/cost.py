@@ -1,9 +1,9 @@
 """Cost of a kernel before it is computed: work counted literally, memory as planned, time from one timed block.
 
-element-layers = pairs of inputs × Σ over fibres and layers of positions; a symmetric problem has N(N+1)/2 pairs.
+element-layers = pairs of inputs × Σ over pair offsets and layers of positions; a symmetric problem has N(N+1)/2 pairs.
 A layer is a window mean, a nonlinearity, or the two together with the dense layers between them. An element-layer is
-one position of one fibre through one layer, NNGP and NTK together. Fibres on grids that are not a torus hold only the
-positions whose partners lie on the grid.
+one position at one offset through one layer, NNGP and NTK together. On grids that are not a torus an offset holds only
+the positions whose partners lie on the grid.
 seconds = pairs × the seconds of a pair in a block of random inputs, which the same code computes.
 """
 
@@ -22,8 +22,8 @@ from equitangents import precision
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration, memory_size
 from equitangents.kernels.engines import REFERENCE
-from equitangents.kernels.engines.select import Choice, choose, engine_of
-from equitangents.kernels.plans import AddSaved, FibrePlan, Fork, PairPlan, unrolled
+from equitangents.kernels.engines.select import EngineChoice, choose, engine_of
+from equitangents.kernels.plans import AddSaved, Fork, OffsetPlan, PairPlan, unrolled
 from equitangents.kernels.program import Positions, Program, flat
 from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, numbers
 from equitangents.kernels.result import result_bytes
@@ -65,19 +65,19 @@ class KernelCost:
     """Cost of one kernel matrix.
 
     `seconds` is expected on this machine, now, within a factor of `uncertainty`, without compiling; `element_layers`
-    counts positions × fibres × layers × pairs (a layer is a window mean with the nonlinearity after it, NNGP and NTK
+    counts positions × offsets × layers × pairs (a layer is a window mean with the nonlinearity after it, NNGP and NTK
     together), `multiply_adds` the first inner products of all pairs; `memory` is the peak beyond the inputs, of which
-    `output_bytes` are the two matrices. On rotation groups `fibres` are relative rotations, `field_size` the points of
+    `output_bytes` are the two matrices. On rotation groups `offsets` are relative rotations, `field_size` the points of
     the sphere at each of them, and `resolution` the nodes in cos β that are assumed.
 
     >>> import equitangents as et
     >>> net = et.nn.Sequential(et.nn.Conv(1, 3), et.nn.Relu(), et.nn.GlobalAvgPool(), et.nn.Dense(1))
     >>> cost = net.kernel_cost((8, 8, 3), 100)
-    >>> cost.fibres, cost.field_size, cost.layers, cost.pairs, cost.element_layers
+    >>> cost.offsets, cost.field_size, cost.layers, cost.pairs, cost.element_layers
     (64, 64, 1, 5050, 20684800)
     """
 
-    fibres: int
+    offsets: int
     field_size: int
     layers: int
     element_layers: int
@@ -104,7 +104,7 @@ class KernelCost:
             "engine": self.engine,
             "precision": self.dtype,
             "pairs of inputs": f"{self.pairs:,}",
-            _FIBRES[self.form]: f"{self.fibres:,}",
+            _OFFSETS[self.form]: f"{self.offsets:,}",
             "positions": f"{self.field_size:,}",
             "layers": self.layers,
             "element-layers": f"{self.element_layers:.3g}",
@@ -119,7 +119,7 @@ class KernelCost:
         return "\n".join([*lines, *self.notes])
 
 
-_FIBRES = {"fibre": "fibres", "pairs": "positions of a pair", "rotations": "relative rotations"}
+_OFFSETS = {"offsets": "pair offsets", "pairs": "positions of a pair", "rotations": "relative rotations"}
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class _Run:
 class Work(NamedTuple):
     """Work of a pair of inputs."""
 
-    fibres: int
+    offsets: int
     field: int  # positions
     depth: int  # layers, one after another
     element_layers: int  # applications of layers to pairs of positions
@@ -154,14 +154,14 @@ class _Counted(NamedTuple):
 
     work: Work
     working_bytes: int
-    choice: Choice
+    choice: EngineChoice
     form: str
     program: Any
     shape: tuple[int, ...]  # of one input
     compute: Callable[..., Any]
     notes: tuple[str, ...]
     outputs: int = 1  # numbers of a pair in each result
-    alone: int = 0  # runs of one input with itself beside those of pairs
+    diagonal_runs: int = 0  # runs of one input with itself, in addition to those of pairs
     finer: float = 1.0  # by what the work grows where inputs need more rotations than is assumed
     resolution: int | None = None
 
@@ -186,10 +186,10 @@ def kernel_cost(
     of = _COUNTS[type(program.space)](program, channels, n1, n2, dtype, engine)
     name, itemsize, work = of.choice.engine.name, np.dtype(dtype).itemsize, of.work
     run = _Run(of.program, name, of.compute, of.resolution)
-    seconds, spread = pair_seconds(run, of.shape, dtype, work.element_layers + work.products // 8)
-    runs = pairs + of.alone
+    seconds, ratio = pair_seconds(run, of.shape, dtype, work.element_layers + work.products // 8)
+    runs = pairs + of.diagonal_runs
     return KernelCost(
-        fibres=work.fibres,
+        offsets=work.offsets,
         field_size=work.field,
         layers=work.depth,
         element_layers=runs * work.element_layers,
@@ -200,7 +200,7 @@ def kernel_cost(
         dtype=dtype,
         pairs=pairs,
         seconds=pairs * seconds,
-        uncertainty=MARGIN * spread * of.finer,
+        uncertainty=MARGIN * ratio * of.finer,
         output_bytes=of.outputs * result_bytes(n1, columns, itemsize),
         notes=of.notes,
         resolution=of.resolution or None,
@@ -227,8 +227,8 @@ def pair_seconds(run: _Run, shape: tuple[int, ...], dtype: str, work: int) -> tu
     inputs: list[Any] = [rng.standard_normal((n, *shape)).astype(dtype) for n in (rows, _COLUMNS)]
     if hasattr(run.program, "ops") and reads_graphs(run.program):
         inputs = [Graphs(x, np.ones((len(x), x.shape[1], x.shape[1]))) for x in inputs]
-    seconds, spread = timed(lambda: run(*inputs))
-    return seconds / (rows * _COLUMNS), spread
+    seconds, ratio = timed(lambda: run(*inputs))
+    return seconds / (rows * _COLUMNS), ratio
 
 
 def timed(run: Callable[[], object]) -> tuple[float, float]:
@@ -244,16 +244,16 @@ def timed(run: Callable[[], object]) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=256)
-def count(plan: FibrePlan | PairPlan) -> Work:
-    """The work of `plan` for one pair of inputs; fibres are those of all stages."""
+def count(plan: OffsetPlan | PairPlan) -> Work:
+    """The work of `plan` for one pair of inputs; offsets are those of all stages."""
     if plan.form == "pairs":
         found = [plan.sizes[at + 1] ** 2 for at in _layers(plan.steps)]
         return Work(max(plan.sizes), max(plan.sizes), len(found), sum(found), plan.sizes[0] ** 2)
-    found = [stage.levels[at + 1].held(stage.fibres.array) for stage in plan.stages for at in _layers(stage.steps)]
+    found = [stage.levels[at + 1].held(stage.offsets.array) for stage in plan.stages for at in _layers(stage.steps)]
     found += [1] * len(_layers(plan.vector))
-    products = plan.stages[0].levels[0].held(plan.stages[0].fibres.array)
-    fibres = sum(len(stage.fibres.array) for stage in plan.stages)
-    return Work(fibres, plan.positions, len(found), sum(found), products)
+    products = plan.stages[0].levels[0].held(plan.stages[0].offsets.array)
+    offsets = sum(len(stage.offsets.array) for stage in plan.stages)
+    return Work(offsets, plan.positions, len(found), sum(found), products)
 
 
 def _layers(steps: tuple[Any, ...]) -> list[int]:
@@ -271,7 +271,7 @@ def _layers(steps: tuple[Any, ...]) -> list[int]:
 
 
 def _of_positions(program: Program, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None) -> _Counted:
-    """The work of a program on positions, along its fibres."""
+    """The work of a program on positions, by pair offset or over all pairs."""
     choice = choose(program, engine, np.dtype(dtype))
     plan = choice.engine.plan(program)
     work = count(plan)
@@ -286,14 +286,14 @@ def _of_structured(
 ) -> _Counted:
     """One operation over all pairs of positions is a layer; sums with weights of each input's own are multiply-adds."""
     choice = structured.choice_of(program, engine)
-    before = given = int(np.prod(program.shape, dtype=np.int64))
+    before = positions_before = int(np.prod(program.shape, dtype=np.int64))
     mixing = 0
     for op in flat(program.ops):
         mixing += op.products(before)
         before = op.positions_after(before)
     layers = sum(op.affine is None and not (op.is_branching and op.is_open) for op in flat(program.ops))
     field, rules = positions(program), structured.rules_of(choice.engine)
-    work = Work(field, field, layers, layers * field**2, given**2 * channels + mixing)
+    work = Work(field, field, layers, layers * field**2, positions_before**2 * channels + mixing)
     working = rules.working_bytes(program, channels, n1, n2 or n1, np.dtype(dtype).itemsize)
     shape = (*program.shape, channels)
     return _Counted(work, working, choice, "pairs", program, shape, structured.compute, choice.notes)
@@ -307,9 +307,9 @@ def _of_points(
     values = [op.values(program.space.features.space) for op in ops if op.needs_variances]
     products = sum(op.products(points) for op in ops)
     work = Work(points, points, len(values), sum(values) * points**2, products)
-    choice, working = Choice(REFERENCE, (steerable.WHY,)), steerable.working_bytes(program, points)
+    choice, working = EngineChoice(REFERENCE, (steerable.WHY,)), steerable.working_bytes(program, points)
     counted = _Counted(work, working, choice, "pairs", program, (points, channels), steerable.compute, choice.notes)
-    return counted._replace(outputs=steerable.outputs(program) ** 2, alone=n1 + (n2 or 0))
+    return counted._replace(outputs=steerable.outputs(program) ** 2, diagonal_runs=n1 + (n2 or 0))
 
 
 def _of_rotations(
@@ -339,7 +339,7 @@ _COUNTS: dict[type, Callable[..., _Counted]] = {
 
 def _assumption(program: RotationSections, found: Resolution) -> str:
     if program.accuracy.resolution is not None:
-        return f"sampled at resolution {found.value}, as asked for"
+        return f"sampled at resolution {found.value}, as set"
     return (
         f"sampled at resolution {found.value}, where random signals of unit variance have an error of "
         f"{found.error:.0e} for a tolerance of {program.accuracy.tolerance:.0e}; larger, rougher and more alike "

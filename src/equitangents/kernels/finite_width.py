@@ -100,11 +100,11 @@ def finite_width(net: Network, x1: ArrayLike, x2: ArrayLike | None = None) -> Fi
 
 def _features(net: Network, x: ArrayLike) -> np.ndarray:
     """What the first layer with weights reads, (N, C), in float64."""
-    given = np.asarray(net.lowered(np.asarray(x, np.float64))[0], np.float64)
-    return given.reshape((len(given), -1))
+    values = np.asarray(net.lowered(np.asarray(x, np.float64))[0], np.float64)
+    return values.reshape((len(values), -1))
 
 
-class _Linear(NamedTuple):
+class _DenseStep(NamedTuple):
     """K' = W_var K + b_var, from so many channels."""
 
     W_var: float
@@ -116,7 +116,7 @@ _KNOWN = "dense layers in NTK parametrisation on vectors, Scale, and nonlinearit
 _REMEDY = "use kernels.monte_carlo for this network"
 
 
-def _blocks(net: Any, input_shape: tuple[int, ...]) -> tuple[list[_Linear], list[Any], int]:
+def _blocks(net: Any, input_shape: tuple[int, ...]) -> tuple[list[_DenseStep], list[Any], int]:
     """(linear blocks, nonlinearities between, outputs); NetworkError names a layer whose law is not known here."""
     layers, signals = net.layers, net.signals(input_shape)
     groups: list[list[int]] = [[]]
@@ -145,7 +145,7 @@ def _blocks(net: Any, input_shape: tuple[int, ...]) -> tuple[list[_Linear], list
                     raise NetworkError("layer", layers[i], _KNOWN, _REMEDY)
                 by, more = (op.factor**2, 0.0) if isinstance(op, Times) else (op.W_var, op.b_var)
                 weights, bias = by * weights, by * bias + more
-        linear.append(_Linear(weights, bias, signals[group[0]].channels))
+        linear.append(_DenseStep(weights, bias, signals[group[0]].channels))
     return linear, between, signals[-1].channels
 
 
@@ -164,7 +164,7 @@ class _State:
     b: np.ndarray
 
 
-def _statistics(linear: list[_Linear], nonlinearities: list[Any], outputs: int, features: np.ndarray) -> np.ndarray:
+def _statistics(linear: list[_DenseStep], nonlinearities: list[Any], outputs: int, features: np.ndarray) -> np.ndarray:
     """K₁, Θ₁ and the variances of K̂ and Θ̂ over networks, (4, B), between two inputs with features (B, 2, C)."""
     initial = np.einsum("bic,bjc->bij", features, features) / features.shape[-1]
     kernel = linear[0].W_var * initial.reshape((-1, 4)) + linear[0].b_var
@@ -178,7 +178,7 @@ def _statistics(linear: list[_Linear], nonlinearities: list[Any], outputs: int, 
     return np.stack([state.nngp[:, at], state.ntk[:, at], state.v[:, at, at], state.a[:, at, at] + own])
 
 
-def _next(state: _State, law: _Law, block: _Linear) -> _State:
+def _next(state: _State, law: _Law, block: _DenseStep) -> _State:
     """Through a nonlinearity and the linear block after it."""
     k, t, n, W = state.kernel, state.tangent, block.width, block.W_var
     jet, means = law.jet(k), law.products(k)
@@ -263,7 +263,7 @@ class _Law:
 
     def __init__(self, layer: Any) -> None:
         dual = layer.dual
-        self.kinked = isinstance(dual, duals.PiecewiseLinear)
+        self.kinked = isinstance(dual, duals.PiecewiseLinearDual)
         if not self.kinked and type(dual) not in _SMOOTH:
             raise NetworkError(
                 "layer", layer, "piecewise linear functions (Relu, LeakyRelu, Abs), Erf, Gelu, Sin and Cos", _REMEDY
@@ -383,7 +383,7 @@ def _cosine(k: jax.Array, q1: jax.Array, q2: jax.Array) -> jax.Array:
 
 
 # The forms of `kernels.duals` are split where digits would cancel, and their derivatives are not those of the whole.
-_SMOOTH: dict[type, _Form] = {duals.Erf: _erf, duals.Gelu: _gelu, duals.Sin: _sine, duals.Cos: _cosine}
+_SMOOTH: dict[type, _Form] = {duals.ErfDual: _erf, duals.GeluDual: _gelu, duals.SinDual: _sine, duals.CosDual: _cosine}
 
 
 @lru_cache

@@ -64,18 +64,18 @@ def _carried(ops: tuple[Any, ...], action: GroupAction, g: Any, shape: tuple[int
 
 
 def outputs_move(
-    ops: tuple[Any, ...], action: Action, shape: tuple[int, ...], moves: np.ndarray, *, alone: bool = False
+    ops: tuple[Any, ...], action: Action, shape: tuple[int, ...], moves: np.ndarray, *, one_sided: bool = False
 ) -> bool:
     """Whether operations carry what `action` moves to moves[i] of output positions, for each generator g_i.
 
-    alone: where one input of two is moved, K(ρ(g)x, x')(m p, p') = K(x, x')(p, p').
+    one_sided: only one of the two inputs moves, K(ρ(g)x, x')(m p, p') = K(x, x')(p, p').
     """
     for g, end in zip(action.group.generators, moves, strict=True):
         known = action.moves(g, shape)
-        kept = action.permutes_positions if alone else known is not None and (known[1] or _reads_products(ops))
+        kept = action.permutes_positions if one_sided else known is not None and (known[1] or _reads_products(ops))
         if known is None or not kept:
             return False
-        ends = walk(ops, (known[0],), alone=alone)
+        ends = walk(ops, (known[0],), one_sided=one_sided)
         if not any(len(fields) == 1 and np.array_equal(fields[0], end) for fields in ends):
             return False
     return True
@@ -91,27 +91,27 @@ def _reads_products(ops: tuple[Any, ...]) -> bool:
     return True
 
 
-def walk(ops: tuple[Any, ...], fields: tuple[Moves, ...], *, alone: bool = False) -> Iterator[tuple[Moves, ...]]:
+def walk(ops: tuple[Any, ...], fields: tuple[Moves, ...], *, one_sided: bool = False) -> Iterator[tuple[Moves, ...]]:
     """Moves of the positions of parallel fields after operations, given their moves before.
 
-    alone: of one input of two, the other one staying as it is.
+    one_sided: only one of the two inputs moves.
     """
     if not ops:
         yield fields
         return
-    for after in _after(ops[0], fields, alone):
-        yield from walk(ops[1:], after, alone=alone)
+    for after in _after(ops[0], fields, one_sided):
+        yield from walk(ops[1:], after, one_sided=one_sided)
 
 
-def _after(op: Any, fields: tuple[Moves, ...], alone: bool) -> Iterator[tuple[Moves, ...]]:
+def _after(op: Any, fields: tuple[Moves, ...], one_sided: bool) -> Iterator[tuple[Moves, ...]]:
     if not op.is_branching:
-        yield from product(*(op.moves_after(moves, alone) for moves in fields))
+        yield from product(*(op.moves_after(moves, one_sided) for moves in fields))
         return
     branches: Iterator[tuple[Moves, ...]] = iter([fields])
     if op.branches:
         each = fields * len(op.branches) if len(fields) == 1 else fields
-        ways = (walk(ops, (moves,), alone=alone) for ops, moves in zip(op.branches, each, strict=True))
-        branches = (tuple(moves for part in parts for moves in part) for parts in product(*ways))
+        moves_after = (walk(ops, (moves,), one_sided=one_sided) for ops, moves in zip(op.branches, each, strict=True))
+        branches = (tuple(moves for part in parts for moves in part) for parts in product(*moves_after))
     for found in branches:
         if not op.joined:
             yield found

@@ -1,8 +1,8 @@
-"""Levels: the positions before and after each operation, and which pairs of them each fibre joins.
+"""Levels: the positions before and after each operation, and the pairs of them with one offset.
 
-A fibre q joins each position p of the first input to one position p' of the second: on grids p' = p + m·q, with m the
-product of the strides still to come (wrapped on a torus, or nowhere outside the grid); on a group p' = q·g.
-Source: theory of relative positions, arXiv 2406.06504; fibres are closed under every layer of the program.
+A pair offset q (a relative position, or a relative group element) joins each position p of the first input to one p' of
+the second: on grids p' = p + m·q, with m the product of the strides still to come (wrapped on a torus, or nowhere
+outside the grid); on a group p' = q·g. No layer of the program mixes offsets. Source: arXiv 2406.06504.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from equitangents.kernels.operations import Box, FrozenArray, Operation, Pool, W
 
 @dataclass(frozen=True)
 class GridLevel:
-    """A grid of positions; `step` turns a fibre's label into an offset on this grid."""
+    """A grid of positions; `step` scales the label of a pair offset to this grid."""
 
     on_grid: ClassVar[Literal[True]] = True
     tables: ClassVar[dict[str, np.ndarray]] = {}
@@ -40,60 +40,62 @@ class GridLevel:
         return self
 
     def after(self, op: Operation) -> GridLevel:
-        """The level after an operation; raises NoFibresError where that mixes fibres."""
+        """The level after an operation; raises MixedOffsetsError where that mixes pair offsets."""
         return GridLevel(*op.grid_after(self.shape, self.wrap))
 
     def joins(self, other: Level) -> bool:
         """Whether branches that end on both may be added."""
         return self.shape == other.shape
 
-    def beside(self, other: GridLevel) -> GridLevel:
+    def common(self, other: GridLevel) -> GridLevel:
         """A torus only if the other is: once a branch breaks it, the field is kept where all branches have it."""
         return replace(self, wrap=self.wrap and other.wrap)
 
     @property
-    def offsets(self) -> tuple[int, ...]:
-        """Number of offsets along each axis, one per fibre."""
+    def offset_shape(self) -> tuple[int, ...]:
+        """The number of pair offsets along each axis."""
         return self.shape if self.wrap else tuple(2 * n - 1 for n in self.shape)
 
     @property
-    def fibre_count(self) -> int:
-        """The number of fibres."""
-        return int(np.prod(self.offsets, dtype=np.int64))
+    def offset_count(self) -> int:
+        """The number of pair offsets."""
+        return int(np.prod(self.offset_shape, dtype=np.int64))
 
-    def fibres(self, numbers: np.ndarray) -> np.ndarray:
-        """The offsets int32 (F, d) of the fibres that have these numbers."""
-        offsets = np.stack(np.unravel_index(numbers, self.offsets), axis=-1).astype(np.int32)
+    def offsets(self, numbers: np.ndarray) -> np.ndarray:
+        """The offsets with these numbers, int32 (F, d)."""
+        offsets = np.stack(np.unravel_index(numbers, self.offset_shape), axis=-1).astype(np.int32)
         return offsets if self.wrap else offsets - np.array(self.shape, np.int32) + 1
 
-    def fibre_numbers(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """The number of the fibre that joins each first position to the second."""
+    def offset_numbers(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """The number of the offset from each first position to the second."""
         ones, others = np.unravel_index(first, self.shape), np.unravel_index(second, self.shape)
         gaps = [(b - a) % n if self.wrap else b - a + n - 1 for n, a, b in zip(self.shape, ones, others, strict=True)]
-        return np.ravel_multi_index(tuple(gaps), self.offsets)
+        return np.ravel_multi_index(tuple(gaps), self.offset_shape)
 
-    def held(self, fibres: np.ndarray) -> int:
-        """Positions with a partner, summed over fibres."""
+    def held(self, offsets: np.ndarray) -> int:
+        """The number of positions with a partner, summed over offsets."""
         if self.wrap:
-            return len(fibres) * self.positions
-        offsets = np.abs(fibres.astype(np.int64) * np.array(self.step, np.int64))
-        return int(np.maximum(np.array(self.shape) - offsets, 0).prod(axis=1).sum())
+            return len(offsets) * self.positions
+        steps = np.abs(offsets.astype(np.int64) * np.array(self.step, np.int64))
+        return int(np.maximum(np.array(self.shape) - steps, 0).prod(axis=1).sum())
 
-    def fibres_within(self, labels: np.ndarray) -> np.ndarray:
-        """The fibres that join two positions of one block, int32 (F, d); −1 is none."""
+    def offsets_within(self, labels: np.ndarray) -> np.ndarray:
+        """The offsets between positions of one block, int32 (F, d); −1 is none."""
         blocks = [np.flatnonzero(labels == block) for block in range(labels.max() + 1)]
         return np.array(_needed_offsets(self, blocks), np.int32)
 
-    def finer(self, pool: Pool | WindowPool, apart: np.ndarray) -> np.ndarray:
-        """The fibres before the pool whose pairs of positions fall into windows that are `apart`, (K, d)."""
+    def finer(self, pool: Pool | WindowPool, differences: np.ndarray) -> np.ndarray:
+        """The offsets before the pool between positions of two windows whose numbers have these differences (K, d)."""
         box = pool.box
         assert box is not None
-        along = [np.unique(column) for column in apart.T]
-        if len(apart) == np.prod([len(column) for column in along], dtype=np.int64):  # all combinations: axis by axis
+        along = [np.unique(column) for column in differences.T]
+        if len(differences) == np.prod(
+            [len(column) for column in along], dtype=np.int64
+        ):  # all combinations: axis by axis
             each = [_finer(column[:, None], box, self, slice(a, a + 1))[:, 0] for a, column in enumerate(along)]
             offsets = np.stack(np.meshgrid(*each, indexing="ij"), axis=-1).reshape(-1, len(each))
         else:
-            offsets = _finer(apart, box, self, slice(None))
+            offsets = _finer(differences, box, self, slice(None))
         return offsets.astype(np.int32)
 
 
@@ -122,23 +124,23 @@ class TableLevel:
         raise TypeError("a level whose positions a group moves is no grid")
 
     @property
-    def fibre_count(self) -> int:
-        """The number of fibres, one per element."""
+    def offset_count(self) -> int:
+        """The order of the group: one pair offset per element."""
         return len(self.table.array)
 
-    def fibres(self, numbers: np.ndarray) -> np.ndarray:
-        """The elements int32 (F,) that these fibres are."""
+    def offsets(self, numbers: np.ndarray) -> np.ndarray:
+        """The elements with these numbers, int32 (F,)."""
         return numbers.astype(np.int32)
 
-    def fibre_numbers(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    def offset_numbers(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """The element that moves each first position to the second."""
         return np.asarray(_elements(self.table)[first, second])
 
-    def held(self, fibres: np.ndarray) -> int:
-        """Positions with a partner, summed over fibres: all have one."""
-        return len(fibres) * self.positions
+    def held(self, offsets: np.ndarray) -> int:
+        """The number of positions with a partner, summed over offsets: all have one."""
+        return len(offsets) * self.positions
 
-    def fibres_within(self, labels: np.ndarray) -> np.ndarray:
+    def offsets_within(self, labels: np.ndarray) -> np.ndarray:
         """The elements that join two positions of one block, int32 (F,); −1 is none."""
         moved = self.table.array
         if labels.max() == 0 and (labels == 0).all():
@@ -146,12 +148,12 @@ class TableLevel:
         joins = [((labels[row] == labels) & (labels >= 0)).any() for row in moved]
         return np.flatnonzero(joins).astype(np.int32)
 
-    def finer(self, pool: Pool | WindowPool, apart: np.ndarray) -> np.ndarray:
-        """The elements that join positions of two blocks of the pool whose numbers are `apart`, (K, 1)."""
+    def finer(self, pool: Pool | WindowPool, differences: np.ndarray) -> np.ndarray:
+        """The elements that join positions of two blocks whose numbers have these differences (K, 1)."""
         assert isinstance(pool, Pool)
         labels = pool.labels.array
         wanted = np.zeros(2 * pool.blocks - 1, bool)
-        wanted[apart[:, 0] + pool.blocks - 1] = True
+        wanted[differences[:, 0] + pool.blocks - 1] = True
         seconds = labels[self.table.array]
         there = (seconds >= 0) & (labels >= 0)
         joined = wanted[np.maximum(seconds, 0) - np.maximum(labels, 0) + pool.blocks - 1] & there
@@ -161,7 +163,7 @@ class TableLevel:
         """Whether branches that end on both may be added."""
         return self == other
 
-    def beside(self, other: TableLevel) -> TableLevel:
+    def common(self, other: TableLevel) -> TableLevel:
         """Itself."""
         return self
 
@@ -191,11 +193,11 @@ def _needed_offsets(level: GridLevel, blocks: list[np.ndarray]) -> list[tuple[in
     return sorted(found)
 
 
-def _finer(apart: np.ndarray, box: Box, level: GridLevel, axes: slice) -> np.ndarray:
-    """The finer fibres' offsets along some axes, in any order."""
+def _finer(differences: np.ndarray, box: Box, level: GridLevel, axes: slice) -> np.ndarray:
+    """The finer offsets along some axes, in any order."""
     shape, stride = np.array(level.shape, np.int64)[axes], np.array(box.stride, np.int64)[axes]
     inside = np.array(list(itertools.product(*(range(1 - w, w) for w in box.window[axes]))), np.int64)
-    offsets = (apart[:, None] * stride + inside).reshape(-1, len(shape))
+    offsets = (differences[:, None] * stride + inside).reshape(-1, len(shape))
     offsets = offsets if box.wrap else offsets[(np.abs(offsets) < shape).all(axis=1)]
     return np.unique(offsets % shape if level.wrap else offsets, axis=0)
 

@@ -77,32 +77,32 @@ class DualActivation(Protocol):
         """(E[φ(u)²], E[φ(u)]) for q = E[u²]."""
 
 
-class NoFibresError(Exception):
-    """The program mixes fibres and needs all pairs of positions."""
+class MixedOffsetsError(Exception):
+    """The program mixes pair offsets and needs all pairs of positions."""
 
 
 class Operation:
     """An operation of a program, with properties for planners, costs and engines.
 
-    One that says nothing mixes fibres, reads one position at a time, and holds no other operations.
+    One that says nothing mixes pair offsets, reads one position at a time, and holds no other operations.
     """
 
-    said: ClassVar[str]  # how messages name it, where that is not its class
+    label: ClassVar[str]  # how messages name it, where that is not its class
 
-    is_positional: ClassVar[bool] = False  # it reads several positions, or tells them apart, without pooling them
-    needs_variances: ClassVar[bool] = False  # K alone does not say what it does
+    is_positional: ClassVar[bool] = False  # it reads several positions, or distinguishes them, without pooling them
+    needs_variances: ClassVar[bool] = False  # its result does not depend on K only
     stays: ClassVar[bool] = False  # it moves no position and reads no other, so that K(p, p') stays at p and p'
     is_window: ClassVar[bool] = False  # a mean over windows that slide together: K'(p, p') = mean over u of K(pu, p'u)
     has_rates: ClassVar[bool] = False  # its weights move at rates other than those of the NTK parametrisation
     is_pool: ClassVar[bool] = False  # a mean over all pairs of positions of two blocks
-    is_diagonal: ClassVar[bool] = False  # of such a pool: a mean over positions with themselves alone
+    is_diagonal: ClassVar[bool] = False  # of such a pool: a mean over positions with themselves only
     pools_commute: ClassVar[bool] = False  # pooling may come before it or after it
     keeps_constants: ClassVar[bool] = False  # a field that is the same everywhere stays so
     numbers_pass: ClassVar[bool] = False  # a number that the field before it is multiplied with may stand after it
     is_branching: ClassVar[bool] = False  # it is branches of one field or of several, or what joins these, or both
     is_normalising: ClassVar[bool] = False  # it divides by the deviation over positions
     grows: ClassVar[bool] = False  # what it makes grows faster than its input, by no nonlinearity that it says
-    is_structured: ClassVar[bool] = False  # structured programs alone have it
+    is_structured: ClassVar[bool] = False  # only structured programs have it
     reads_graphs: ClassVar[bool] = False  # it reads the graph that comes with each input
     draws_noise: ClassVar[bool] = False  # an input with itself is not as with an equal one, as noise is its own
     reads_sizes: ClassVar[bool] = False  # what comes out of a smaller input depends on how large that is
@@ -121,7 +121,7 @@ class Operation:
     @property
     def name(self) -> str:
         """Name of the operation in messages."""
-        return getattr(self, "said", type(self).__name__)
+        return getattr(self, "label", type(self).__name__)
 
     @property
     def shares(self) -> tuple[float, ...] | None:
@@ -136,10 +136,10 @@ class Operation:
         """Number of positions after the operation."""
         return positions
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """Where positions after it go if those before it move by a permutation, see `moves`; none: it is not known.
 
-        alone: of one input of two, K(m p, p') = K_g(p, p'): what its weights read stays in its order.
+        one_sided: only one of the two inputs moves, K(m p, p') = K_g(p, p'): weights read positions in the same order.
         """
         if self.stays:
             yield moves
@@ -157,21 +157,21 @@ class Operation:
         return 0
 
     def grid_after(self, shape: tuple[int, ...], torus: bool) -> tuple[tuple[int, ...], bool]:
-        """(the grid after it, whether that is a torus) along a fibre; raises NoFibresError where it mixes fibres."""
+        """(the grid after it, whether that is a torus); raises MixedOffsetsError where it mixes pair offsets."""
         if not self.stays:
-            raise NoFibresError("pooling before a later layer mixes fibres")
+            raise MixedOffsetsError("pooling before a later layer mixes pair offsets")
         return shape, torus
 
     def offset_before(self, step: tuple[int, ...]) -> tuple[int, ...]:
-        """The offset before it that a fibre's partners have whose offset after it is `step`."""
+        """The offset before the operation of pairs whose offset after it is `step`."""
         return step
 
     def elements_after(self, level: L, lifted: L, folded: bool) -> L:
         """Where a group has moved positions after it: on `level` as before, or on the elements, `lifted`.
 
-        `folded`: these stand on the grid. Raises NoFibresError where it mixes fibres.
+        `folded`: these stand on the grid. Raises MixedOffsetsError where it mixes pair offsets.
         """
-        raise NoFibresError("a convolution before the lift, or pooling before a later layer, mixes fibres")
+        raise MixedOffsetsError("a convolution before the lift, or pooling before a later layer, mixes pair offsets")
 
 
 class Pointwise(Operation):
@@ -309,9 +309,9 @@ class Box(Operation):
         """The positions that each window reads, (windows, slots), -1 beyond the grid."""
         return box_table(self.in_shape, self.out_shape, self.window, self.stride, self.low, self.wrap)
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """Yield permutations of windows, which are read slot by slot; alone, slots keep their order."""
-        return by_order(self.table, moves) if alone else by_slots(self.table, None, moves)
+        return by_order(self.table, moves) if one_sided else by_slots(self.table, None, moves)
 
     @property
     def reads_around(self) -> bool:  # type: ignore[override]
@@ -334,9 +334,9 @@ class Box(Operation):
         return int(np.prod(self.out_shape, dtype=np.int64))
 
     def grid_after(self, shape: tuple[int, ...], torus: bool) -> tuple[tuple[int, ...], bool]:
-        """The grid of windows; raises NoFibresError where these read around a torus that is none any more."""
+        """The grid of windows; raises MixedOffsetsError where these read around a torus that is none any more."""
         if self.wrap and not torus:
-            raise NoFibresError("circular padding after a layer that breaks the torus mixes fibres")
+            raise MixedOffsetsError("circular padding after a layer that breaks the torus mixes pair offsets")
         return self.out_shape, self.wrap and all(n % s == 0 for n, s in zip(self.in_shape, self.stride, strict=True))
 
     def offset_before(self, step: tuple[int, ...]) -> tuple[int, ...]:
@@ -349,7 +349,7 @@ class Box(Operation):
 
 
 @dataclass(frozen=True)
-class Table(Operation):
+class IndexTable(Operation):
     """Weighted mean over a window given by an index table: out(g) = Σ_s weights[s] in(index[g, s])."""
 
     is_positional: ClassVar[bool] = True
@@ -367,10 +367,10 @@ class Table(Operation):
     def span(self) -> int:  # type: ignore[override]
         return int(self.index.array.shape[1])
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """Yield permutations of windows, which are read slot by slot; alone, slots keep their order."""
         index = self.index.array
-        return by_order(index, moves) if alone else by_slots(index, self.weights.array, moves)
+        return by_order(index, moves) if one_sided else by_slots(index, self.weights.array, moves)
 
     @property
     def is_total(self) -> bool:  # type: ignore[override]
@@ -465,9 +465,9 @@ class Decouple(Operation):
     stays: ClassVar[bool] = True
     numbers_pass: ClassVar[bool] = True
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """The same; alone, only the identity, since each position has its own weights."""
-        return of_none(moves) if alone else iter((moves,))
+        return of_none(moves) if one_sided else iter((moves,))
 
 
 @dataclass(frozen=True)
@@ -489,7 +489,7 @@ class Blocks(Operation):
     def tables(self) -> dict[str, np.ndarray]:  # type: ignore[override]
         return {self.labels.key: self.labels.array}
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         return by_blocks(self.labels.array, self.blocks, moves)
 
     def positions_after(self, positions: int) -> int:
@@ -527,7 +527,7 @@ class WindowPool(Operation):
     def out_shape(self) -> tuple[int, ...]:
         return self.box.out_shape
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         return by_sets(self.box.table, moves)
 
     def positions_after(self, positions: int) -> int:
@@ -535,7 +535,7 @@ class WindowPool(Operation):
 
 
 @dataclass(frozen=True)
-class Flatten(Operation):
+class Flattening(Operation):
     """Positions become channels: K = mean over p of K(p,p)."""
 
     is_pool: ClassVar[bool] = True
@@ -543,9 +543,9 @@ class Flatten(Operation):
     pools_commute: ClassVar[bool] = True
     numbers_pass: ClassVar[bool] = True
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """None moves where one is left; alone, only from the identity, since each position has its own weights."""
-        return (found[:1] * 0 for found in (of_none(moves) if alone else (moves,)))
+        return (found[:1] * 0 for found in (of_none(moves) if one_sided else (moves,)))
 
     def positions_after(self, positions: int) -> int:
         return 1
@@ -560,6 +560,6 @@ class Standardise(Pointwise):
     needs_variances: ClassVar[bool] = True
     eps: float
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """As before it, since the deviation is over all positions."""
         yield moves

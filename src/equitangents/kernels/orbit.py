@@ -22,7 +22,7 @@ from equitangents.actions.compact import check_finite_group
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.cost import CostedKernel, KernelCost, repeated
 from equitangents.kernels.invariance import draws_noise, is_invariant, known_invariant
-from equitangents.kernels.projected import KernelOf, Nodes, Sums, one_orbit, rows_of, summed, symmetric
+from equitangents.kernels.projected import GroupNodes, KernelOf, Sums, one_orbit, rows_of, summed, symmetric
 from equitangents.kernels.result import KernelFunction, Kernels, check_result, result, result_bytes
 from equitangents.kernels.rotations import sampled_for
 from equitangents.precision import scope, working_dtype
@@ -59,8 +59,8 @@ class OrbitAverage:
         dtype, order = working_dtype(x1, x2), self.action.group.order
         results = result_bytes(len(x1), len(x1 if x2 is None else x2), dtype.itemsize)
         check_result(x1, x2, dtype, 2 * results)
-        nodes = Nodes(np.full((order, 1, 1), 1 / order), lambda chosen, x: self.action.orbit(x, chosen))
-        # What an input draws of its own is in the kernel of one set of inputs alone.
+        nodes = GroupNodes(np.full((order, 1, 1), 1 / order), lambda chosen, x: self.action.orbit(x, chosen))
+        # Random draws of an input appear only in the kernel of one set of inputs.
         invariant = is_invariant(self.base, self.action, x1) and not (x2 is None and self.draws_noise)
         note = "mean over one orbit"
         if not invariant:
@@ -69,7 +69,7 @@ class OrbitAverage:
         with scope(dtype):  # sums of float64 arrays of JAX are float64
             sums = (one_orbit if invariant else _both_orbits)(self.base.kernel, nodes, x1, x2)
             nngp, ntk = (k[:, :, 0, 0].astype(dtype) for k in (sums.nngp, sums.ntk))
-        # A result of the user's own need not say anything beside its kernels.
+        # A result of the user's own may hold kernels only.
         facts = {f.name: getattr(sums.term, f.name) for f in fields(Kernels)[2:] if hasattr(sums.term, f.name)}
         return result((x1, x2), nngp, ntk, **facts | {"notes": (*facts.get("notes", ()), note)})
 
@@ -100,7 +100,7 @@ class OrbitAverage:
         return draws_noise(self.base)
 
 
-def _both_orbits(kernel: KernelOf, nodes: Nodes, x1: Any, x2: Any) -> Sums:
+def _both_orbits(kernel: KernelOf, nodes: GroupNodes, x1: Any, x2: Any) -> Sums:
     """Σ_{g,h} w(g) w(h) k(g x1, h x2); x2 None: x1 with itself, exactly symmetric."""
     total: list[Any] = [0.0, 0.0]
     for g, ((weight,),) in enumerate(nodes.weighted):

@@ -1,17 +1,17 @@
-"""Plans of programs: along fibres where they close, in stages where pools stand between layers, else over all pairs.
+"""Plans of programs: by pair offset where layers keep it, in stages between pools, else over all pairs of positions.
 
 field operations → readout (blocks of positions, then their mean) → operations on plain vectors. A flattening readout
-needs one fibre, a global pool all of them, pooling in blocks those that join two positions of one block. Branches are
+needs one offset, a global pool all of them, pooling in blocks those that join two positions of one block. Branches are
 one list of steps, where a field is kept and added again.
 
-Plans are shortened after a window that holds every position alike: a fibre's field is then the same everywhere, and
-one position stands for all. Later windows of a group change nothing, and nonlinearities act once a fibre in place of
-once a position. Source: full windows make group convolutions depend on the relative element alone (arXiv 2406.06504,
+Plans are shortened after a window that holds every position alike: the field at an offset is then constant, and one
+position stands for all. Later windows of a group change nothing, and nonlinearities act once per offset instead of once
+per position. Source: full windows make group convolutions depend on the relative element alone (arXiv 2406.06504,
 Thm 5.2).
 
 Compiled engines run one stage up to each pool, and one after the last. After a pool over windows of side w and stride
-s, the fibre Q of the coarse field is a sum over the fine fibres sQ + r with |r| < w along each axis, each over the
-positions where both ends fall into the windows. Every fine fibre is run once and added into the coarse fibres that it
+s, the offset Q of the coarse field is a sum over the fine offsets sQ + r with |r| < w along each axis, each over the
+positions where both ends fall into the windows. Every fine offset is run once and added into the coarse offsets that it
 falls into, so that what is held is one coarse field over pairs of positions. The next stage begins with it as the first
 one does with the signals. What residual branches around the pool add after it is held in the same way.
 """
@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from equitangents.kernels.levels import GridLevel, Level, TableLevel
-from equitangents.kernels.operations import FrozenArray, HashedOnce, NoFibresError, Operation, Pool, WindowPool
+from equitangents.kernels.operations import FrozenArray, HashedOnce, MixedOffsetsError, Operation, Pool, WindowPool
 from equitangents.kernels.program import Op, Program, flat
 from equitangents.kernels.result import Part
 
@@ -46,7 +46,7 @@ class Fork(Operation):
 class Restore(Operation):
     """The next of several branches begins: the field is again what was kept in `slot`, and stays there."""
 
-    said: ClassVar[str] = "parallel branches"
+    label: ClassVar[str] = "parallel branches"
     stays: ClassVar[bool] = True
     keeps_constants: ClassVar[bool] = True
     slot: int
@@ -93,23 +93,23 @@ def unrolled(ops: tuple[Op, ...], slot: int = 0) -> tuple[Step, ...]:
 
 @dataclass(frozen=True)
 class Stage:
-    """Run `steps` along `fibres`, from the signals, or from the stage before after its `pool`.
+    """Run `steps` along `offsets`, from the signals, or from the stage before after its `pool`.
 
-    `own[j]` are the fibres of stage j that the diagonal fibre of this one needs: they give the variances after the
+    `own[j]` are the offsets of stage j that the diagonal offset of this one needs: they give the variances after the
     pool. `carried` are the slots in which branches around the pool keep a field, each with the level of the stage
     before at which it is kept.
     """
 
     steps: tuple[Step, ...]
     levels: tuple[Level, ...]  # before each step, and after the last
-    fibres: FrozenArray  # int32 (F, d) offsets on grids, (F,) elements of a group
+    offsets: FrozenArray  # int32 (F, d) on grids, (F,) elements of a group
     pool: AnyPool | None = None
     own: tuple[FrozenArray, ...] = ()
     carried: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
-class FibrePlan(HashedOnce):
+class OffsetPlan(HashedOnce):
     """Run the stages, weigh the pairs that `labels` puts into one block, then run `vector`."""
 
     stages: tuple[Stage, ...]
@@ -118,7 +118,7 @@ class FibrePlan(HashedOnce):
     vector: tuple[Step, ...]
     any_norms: bool = False  # whether norms of inputs may differ as they like
 
-    form: ClassVar[Literal["fibre"]] = "fibre"  # as results say it
+    form: ClassVar[Literal["offsets"]] = "offsets"  # as results say it
     notes: ClassVar[tuple[str, ...]] = ()
     __hash__ = HashedOnce.__hash__
 
@@ -139,12 +139,12 @@ class FibrePlan(HashedOnce):
 
     @property
     def single(self) -> bool:
-        """Whether the readout needs only the diagonal fibre."""
-        return len(self.last.fibres.array) == 1
+        """Whether the readout needs only the diagonal offset."""
+        return len(self.last.offsets.array) == 1
 
     @property
     def positions(self) -> int:
-        """The largest field that one fibre needs, and so the numbers in the largest field of two inputs."""
+        """Positions of the largest field at one offset: the numbers in the largest field of two inputs."""
         return max(level.positions for level in self.levels)
 
     numbers = positions
@@ -152,14 +152,14 @@ class FibrePlan(HashedOnce):
     @property
     def tables(self) -> dict[str, np.ndarray]:
         """The index tables that it needs, by key."""
-        arrays = (self.labels, *(array for stage in self.stages for array in (stage.fibres, *stage.own)))
+        arrays = (self.labels, *(array for stage in self.stages for array in (stage.offsets, *stage.own)))
         found = {array.key: array.array for array in arrays}
         return found | {key: table for thing in (*self.steps, *self.levels) for key, table in thing.tables.items()}
 
 
 @dataclass(frozen=True)
 class PairPlan:
-    """Run all steps over all pairs of positions; `why` says what mixes the fibres."""
+    """Run all steps over all pairs of positions; `why` says what mixes pair offsets."""
 
     steps: tuple[Step, ...]
     sizes: tuple[int, ...]  # positions before each step, and after the last
@@ -185,7 +185,7 @@ class PairPlan:
 
 @dataclass(frozen=True)
 class _Part:
-    """A stage before its fibres are known."""
+    """A stage before its offsets are known."""
 
     steps: tuple[Step, ...]
     levels: tuple[Level, ...]
@@ -194,40 +194,40 @@ class _Part:
 
 
 @lru_cache(maxsize=256)
-def plan(program: Program, staged: bool = False) -> FibrePlan | PairPlan:
+def plan(program: Program, staged: bool = False) -> OffsetPlan | PairPlan:
     """The cheaper exact way to run `program`; `staged`: of an engine that runs stages."""
-    if staged and (found := plan(program)).form == "fibre":
+    if staged and (found := plan(program)).form == "offsets":
         return found
     field, readout, vector = split(program.ops)
     try:
         if any(op.held for op in readout):
-            raise NoFibresError("a branch after partial pooling mixes fibres")
+            raise MixedOffsetsError("a branch after partial pooling mixes pair offsets")
         parts = _parts(field, program, staged)
-    except NoFibresError as error:
+    except MixedOffsetsError as error:
         return over_all_pairs(program, str(error))
     last = parts[-1].levels[-1]
     labels, affine = compose_readout(readout, last.positions)
-    fibres, sizes = last.fibres_within(labels), np.bincount(labels[labels >= 0])
+    offsets, sizes = last.offsets_within(labels), np.bincount(labels[labels >= 0])
     folded = 1 if program.lift is None else program.lift.folded
     weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2 * folded)
-    whole = len(fibres) == 1 or len(sizes) == 1  # each fibre that is needed joins all positions
+    whole = len(offsets) == 1 or len(sizes) == 1  # each offset that is needed joins all positions
     if len(parts) > 1:
-        fibres = in_bands(fibres, _strides(parts)[-1])
+        offsets = in_bands(offsets, _strides(parts)[-1])
     elif (labels >= 0).all() and whole and (short := _shortened(field, parts[0])) is not None:
         parts = [short]
         weight *= len(labels)
         labels = np.zeros(1, np.int32)
-    return FibrePlan(_stages(parts, fibres), FrozenArray(labels), weight, unrolled(affine + vector))
+    return OffsetPlan(_stages(parts, offsets), FrozenArray(labels), weight, unrolled(affine + vector))
 
 
 @dataclass(frozen=True)
 class FieldPlan:
     """Run `plan`, which has no readout, and keep the wanted pairs of positions of the level `last`.
 
-    Along fibres there are values (fibres, first positions), over all pairs (positions, positions); see `places`.
+    By pair offset there are values (offsets, first positions), over all pairs (positions, positions); see `places`.
     """
 
-    plan: FibrePlan | PairPlan
+    plan: OffsetPlan | PairPlan
     part: Part
     last: Level | None  # None of a `PairPlan`
 
@@ -244,15 +244,15 @@ def field_plan(program: Program, part: Part, staged: bool = False) -> FieldPlan:
 
     What a readout would sum is kept: no position has a label.
     """
-    if staged and (found := field_plan(program, part)).plan.form == "fibre":
+    if staged and (found := field_plan(program, part)).plan.form == "offsets":
         return found
     try:
         parts = _parts(program.ops, program, staged)
-    except NoFibresError as error:
+    except MixedOffsetsError as error:
         return FieldPlan(over_all_pairs(program, str(error)), part, None)
     last = parts[-1].levels[-1]
     labels = FrozenArray(np.full(last.positions, -1, np.int32))
-    return FieldPlan(FibrePlan(_stages(parts, last.fibres(_wanted(part, last))), labels, 1.0, ()), part, last)
+    return FieldPlan(OffsetPlan(_stages(parts, last.offsets(_wanted(part, last))), labels, 1.0, ()), part, last)
 
 
 @lru_cache(maxsize=8)
@@ -261,15 +261,15 @@ def places(plan: FieldPlan) -> np.ndarray:
     first, second = plan.part.positions()
     if plan.last is None:
         return first * plan.part.count + second
-    numbers = np.searchsorted(_wanted(plan.part, plan.last), plan.last.fibre_numbers(first, second))
+    numbers = np.searchsorted(_wanted(plan.part, plan.last), plan.last.offset_numbers(first, second))
     return numbers * plan.part.count + first
 
 
 def _wanted(part: Part, last: Level) -> np.ndarray:
-    """The numbers of these fibres among all, in ascending order."""
+    """The numbers of the wanted pair offsets among all, in ascending order."""
     if part.kind == "all":
-        return np.arange(last.fibre_count)
-    return np.unique(last.fibre_numbers(*part.positions()))
+        return np.arange(last.offset_count)
+    return np.unique(last.offset_numbers(*part.positions()))
 
 
 def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op, ...]]:
@@ -330,7 +330,7 @@ def over_all_pairs(program: Program, why: str) -> PairPlan:
 
 
 def _parts(field: tuple[Op, ...], program: Program, staged: bool) -> list[_Part]:
-    """The operations between pools, if these are `staged`; raises NoFibresError where what is left mixes fibres.
+    """The operations between pools, if these are `staged`; raises MixedOffsetsError if what is left mixes offsets.
 
     On a group layers, a pool over cosets, and layers at each coset alone: any order of these will do.
     """
@@ -347,7 +347,7 @@ def _parts(field: tuple[Op, ...], program: Program, staged: bool) -> list[_Part]
         pool = field[at]
         assert isinstance(pool, Pool)
         if pool.box is not None:
-            raise NoFibresError("pooling before the lift mixes fibres")
+            raise MixedOffsetsError("pooling before the lift mixes pair offsets")
         (after,) = _on_grids(unrolled(field[at + 1 :]), (pool.blocks,), staged=False)
         parts.append(replace(after, pool=pool))
     return parts
@@ -359,12 +359,12 @@ def _go_on(step: Step, levels: list[Any], kept: dict[int, int], move: Callable[[
     if isinstance(step, Fork):
         kept[step.slot] = len(levels) - 1
     elif isinstance(step, Restore):
-        level = levels[kept[step.slot]].beside(level)
+        level = levels[kept[step.slot]].common(level)
     elif isinstance(step, AddSaved):
         other = levels[kept.pop(step.slot)]
         if not level.joins(other):
-            raise NoFibresError("branches that end on different positions mix fibres")
-        level = level.beside(other)
+            raise MixedOffsetsError("branches that end on different positions mix pair offsets")
+        level = level.common(other)
     else:
         level = move(level, step)
     levels.append(level)
@@ -379,7 +379,7 @@ def _on_grids(steps: tuple[Step, ...], shape: tuple[int, ...], staged: bool) -> 
     carried: tuple[tuple[int, int], ...] = ()
     for step in steps:
         if staged and isinstance(step, Restore):
-            raise NoFibresError("parallel branches and pools between layers mix fibres")
+            raise MixedOffsetsError("parallel branches and pools between layers mix pair offsets")
         if not (staged and isinstance(step, AnyPool)):
             _go_on(step, levels, kept, GridLevel.after)
             now.append(step)
@@ -388,7 +388,7 @@ def _on_grids(steps: tuple[Step, ...], shape: tuple[int, ...], staged: bool) -> 
         carried = tuple(kept.items())
         start = GridLevel(_pooled_shape(step, levels[-1]), wrap=True)
         if any(levels[at].shape != start.shape for at in kept.values()):
-            raise NoFibresError("branches of different strides mix fibres")
+            raise MixedOffsetsError("branches of different strides mix pair offsets")
         kept = dict.fromkeys(kept, 0)
         now, pool, levels = [], step, [start]
     return [*parts, _with_offsets(now, levels, pool, carried, {})]
@@ -397,9 +397,9 @@ def _on_grids(steps: tuple[Step, ...], shape: tuple[int, ...], staged: bool) -> 
 def _pooled_shape(pool: AnyPool, level: GridLevel) -> tuple[int, ...]:
     box = pool.box
     if box is None or box.in_shape != level.shape:
-        raise NoFibresError("pooling in blocks that are not windows of the grid mixes fibres")
+        raise MixedOffsetsError("pooling in blocks that are not windows of the grid mixes pair offsets")
     if box.wrap and not level.wrap:
-        raise NoFibresError("circular padding after a layer that breaks the torus mixes fibres")
+        raise MixedOffsetsError("circular padding after a layer that breaks the torus mixes pair offsets")
     return box.out_shape
 
 
@@ -410,7 +410,7 @@ def _with_offsets(
     carried: tuple[tuple[int, int], ...],
     kept: dict[int, int],
 ) -> _Part:
-    """Fill in how far a fibre's label reaches on each level, from the readout, or the next pool, backwards.
+    """Fill in the step of an offset on each level, from the readout, or the next pool, backwards.
 
     A stride of s multiplies the offsets before it by s. Branches that meet must begin with the same offsets; fields
     that are still `kept` are joined in a later part.
@@ -424,14 +424,14 @@ def _with_offsets(
             ends[step.slot] = offset
         elif isinstance(step, Fork | Restore):
             if ends.setdefault(step.slot, offset) != offset:
-                raise NoFibresError("branches of different strides mix fibres")
+                raise MixedOffsetsError("branches of different strides mix pair offsets")
             if isinstance(step, Restore):
                 offset = ends[step.slot + 1]
             else:
                 del ends[step.slot]
         found.insert(0, replace(level, step=offset))
     if any(end != offset for end in ends.values()):
-        raise NoFibresError("branches of different strides mix fibres")
+        raise MixedOffsetsError("branches of different strides mix pair offsets")
     return _Part(tuple(steps), tuple(found), pool, carried)
 
 
@@ -450,29 +450,29 @@ def _shortened(field: tuple[Op, ...], part: _Part) -> _Part | None:
     return _Part(steps, levels)
 
 
-_BAND = 8  # fibres of the first stage along the last axis but one
+_BAND = 8  # pair offsets of the first stage along the last axis but one
 
 
 def _stages(parts: list[_Part], last: np.ndarray) -> tuple[Stage, ...]:
-    """The stages, of which the last runs the fibres `last`."""
-    fibres = _fibres(parts, last)
+    """The stages; the last of them runs the offsets `last`."""
+    offsets = _offsets(parts, last)
     stages = []
     for k, part in enumerate(parts):
         own: tuple[FrozenArray, ...] = ()
         if k:
             diagonal = np.zeros((1, len(part.levels[0].grid.shape)), np.int32)
-            own = tuple(map(FrozenArray, _fibres(parts[: k + 1], diagonal)[:-1]))
-        stages.append(Stage(part.steps, part.levels, FrozenArray(fibres[k]), part.pool, own, part.carried))
+            own = tuple(map(FrozenArray, _offsets(parts[: k + 1], diagonal)[:-1]))
+        stages.append(Stage(part.steps, part.levels, FrozenArray(offsets[k]), part.pool, own, part.carried))
     return tuple(stages)
 
 
-def _fibres(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:
-    """The fibres of each part, where the last one runs `last`, in their order."""
+def _offsets(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:
+    """The offsets of each part, where the last one runs `last`, in their order."""
     found = [last]
     for before, part in zip(reversed(parts[:-1]), reversed(parts[1:]), strict=True):
         assert part.pool is not None
-        apart = _differences(part.steps, part.levels[0].grid, found[0])
-        found.insert(0, before.levels[-1].finer(part.pool, apart))
+        differences = _differences(part.steps, part.levels[0].grid, found[0])
+        found.insert(0, before.levels[-1].finer(part.pool, differences))
     return [*(in_bands(each, n) for each, n in zip(found[:-1], _strides(parts), strict=False)), last]
 
 
@@ -482,10 +482,10 @@ def _strides(parts: list[_Part]) -> list[int]:
     return [prod(each[: k + 1]) for k in range(len(each))]
 
 
-def _differences(steps: tuple[Step, ...], start: GridLevel, fibres: np.ndarray) -> np.ndarray:
-    """(K, d): second less first position of the pairs that a stage's fibres begin with."""
+def _differences(steps: tuple[Step, ...], start: GridLevel, offsets: np.ndarray) -> np.ndarray:
+    """Second less first position of the pairs at these offsets of a stage, int64 (K, d)."""
     shape = np.array(start.shape, np.int64)
-    offsets = np.unique(fibres.astype(np.int64) * np.array(start.step, np.int64), axis=0)
+    offsets = np.unique(offsets.astype(np.int64) * np.array(start.step, np.int64), axis=0)
     first = next((op for op in steps if op.is_window), None)
     if first is None or first.reads_around:  # on around the torus; a stage without windows may as well
         offsets = np.unique(offsets % shape, axis=0)
@@ -494,13 +494,13 @@ def _differences(steps: tuple[Step, ...], start: GridLevel, fibres: np.ndarray) 
     return offsets[(np.abs(offsets) < shape).all(axis=1)]
 
 
-def in_bands(fibres: np.ndarray, strides: int) -> np.ndarray:
-    """Fibres in bands of the last axis but one, from one end of the last axis to the other.
+def in_bands(offsets: np.ndarray, strides: int) -> np.ndarray:
+    """Pair offsets in bands of the last axis but one, from one end of the last axis to the other.
 
-    A pool adds few neighbours to one coarse fibre. The bands of a stage that follows pools of `strides` together are
-    those of the first: coarse fibres are complete, and still in the cache, when it is their turn.
+    A pool adds few neighbours to one coarse offset. The bands of a stage that follows pools of `strides` together are
+    those of the first: coarse offsets are complete, and still in the cache, when they are read.
     """
-    if fibres.ndim < 2 or fibres.shape[1] < 2:
-        return fibres
-    *before, row, column = fibres.T
-    return fibres[np.lexsort([row, column, row // max(1, _BAND // strides), *reversed(before)])]
+    if offsets.ndim < 2 or offsets.shape[1] < 2:
+        return offsets
+    *before, row, column = offsets.T
+    return offsets[np.lexsort([row, column, row // max(1, _BAND // strides), *reversed(before)])]

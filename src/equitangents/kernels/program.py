@@ -22,19 +22,19 @@ from equitangents.kernels.operations import (
     Box,
     Decouple,
     Dual,
-    Flatten,
+    Flattening,
     FrozenArray,
     HashedOnce,
+    IndexTable,
     Operation,
     Pool,
     Standardise,
-    Table,
     WindowPool,
 )
 
 
 @dataclass(frozen=True)
-class Parallel(Operation):
+class ParallelBranches(Operation):
     """Branches, each a list of operations, of one common input field or of one field each; `joined`: into one field.
 
     Sums: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i. With `shares` w_i of the channels, these side by side: K = Σ w_i K_i,
@@ -48,7 +48,7 @@ class Parallel(Operation):
     shares: tuple[float, ...] | None = None
 
     @property
-    def said(self) -> str:  # type: ignore[override]
+    def label(self) -> str:  # type: ignore[override]
         """Name of the operation in messages."""
         if self.is_closed:
             return type(self).__name__
@@ -89,13 +89,13 @@ class Parallel(Operation):
     @property
     def residual(self) -> tuple[Any, ...] | None:  # type: ignore[override]
         """The operations whose result is added to the field itself; None where that is not all."""
-        alone = self.is_closed and self.shares is None and len(self.branches) == 2 and not self.branches[0]
-        return self.branches[1] if alone else None
+        joins_input = self.is_closed and self.shares is None and len(self.branches) == 2 and not self.branches[0]
+        return self.branches[1] if joins_input else None
 
 
-def residual(ops: tuple[Any, ...]) -> Parallel:
+def residual(ops: tuple[Any, ...]) -> ParallelBranches:
     """A residual block: the field plus ops(field)."""
-    return Parallel(((), ops), joined=True)
+    return ParallelBranches(((), ops), joined=True)
 
 
 def flat(ops: Iterable[Any]) -> Iterator[Any]:
@@ -107,8 +107,8 @@ def flat(ops: Iterable[Any]) -> Iterator[Any]:
 
 
 def why_structured(ops: tuple[Any, ...]) -> str:
-    """Reason why a structured program does not run along fibres."""
-    names = dict.fromkeys(op.said for op in flat(ops) if op.is_structured)
+    """Reason why a structured program does not run by pair offset."""
+    names = dict.fromkeys(op.label for op in flat(ops) if op.is_structured)
     held = ", ".join(names) or "masks"
     return f"it holds {held}"
 
@@ -118,11 +118,11 @@ def is_structured(ops: tuple[Any, ...]) -> bool:
     return any(op.is_structured for op in flat(ops))
 
 
-Op = Box | Table | Affine | Dual | Decouple | Pool | WindowPool | Flatten | Parallel | Standardise
+Op = Box | IndexTable | Affine | Dual | Decouple | Pool | WindowPool | Flattening | ParallelBranches | Standardise
 
 
 @dataclass(frozen=True)
-class GroupFibres:
+class GroupMoves:
     """Moves of positions by elements q of a lifted network's group: before the lift x → qx, after it g → qg.
 
     `folded` > 1: each position of the field stands for that many elements of the group (those that differ in their
@@ -144,13 +144,13 @@ class Positions:
     """The space of fields over positions: a grid of `shape`, () for plain vectors, and behind a lift a finite group."""
 
     shape: tuple[int, ...]
-    lift: GroupFibres | None = None
+    lift: GroupMoves | None = None
 
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
-    S = TypeVarWithDefault("S", default=Positions)  # `Program` alone is one on positions
+    S = TypeVarWithDefault("S", default=Positions)  # plain `Program` means one on positions
 else:
     S = TypeVar("S")
 
@@ -174,12 +174,12 @@ class Program(HashedOnce, Generic[S]):
         return self.space.shape
 
     @property
-    def lift(self: Program[Positions]) -> GroupFibres | None:
+    def lift(self: Program[Positions]) -> GroupMoves | None:
         """Moves of positions by the group of a lifted network."""
         return self.space.lift
 
 
-def field_program(shape: tuple[int, ...], ops: tuple[Op, ...], lift: GroupFibres | Any | None) -> Program[Any]:
+def field_program(shape: tuple[int, ...], ops: tuple[Op, ...], lift: GroupMoves | Any | None) -> Program[Any]:
     """The program of operations on a grid of positions, some of which lift to a group or to rotations."""
     return Program(Positions(shape), _without_lone_windows(ops)) if lift is None else lift.program(shape, ops)
 

@@ -51,7 +51,7 @@ _SAME = 1e-9  # matrices of one element, in float64
 
 
 @dataclass(frozen=True)
-class Nodes:
+class GroupNodes:
     """`weighted` w(q) ρ(q), and `move(chosen, x)`, the moved inputs (chosen, N, …).
 
     With each q there is q⁻¹, so that sums of an invariant k are symmetric.
@@ -71,7 +71,7 @@ class PositionMoves:
     sources: FrozenArray  # int32 (|G|, P)
     matrices: FrozenArray  # float64 (|G|, d, d)
 
-    def nodes(self, resolution: int) -> Nodes:
+    def nodes(self, resolution: int) -> GroupNodes:
         """All elements, whatever the resolution."""
         sources, matrices = self.sources.array, self.matrices.array
 
@@ -80,7 +80,7 @@ class PositionMoves:
             moved = flat[:, sources[chosen]]  # (N, chosen, P, C)
             return moved.swapaxes(0, 1).reshape((len(chosen), *x.shape))
 
-        return Nodes(matrices / len(matrices), move)
+        return GroupNodes(matrices / len(matrices), move)
 
     def turn(self, action: Action, shape: tuple[int, ...], matrices: np.ndarray) -> bool:
         """Whether each generator of `action` moves inputs of `shape` as an element whose ρ is its matrix."""
@@ -104,10 +104,10 @@ class RotationMoves:
     representation: Representation
     accuracy: Accuracy
 
-    def nodes(self, resolution: int) -> Nodes:
+    def nodes(self, resolution: int) -> GroupNodes:
         """All elements of a finite group of rotations, or the nodes of a quadrature at a resolution."""
         turns, _ = closed_nodes(self.group, resolution)
-        return Nodes(_representation(self, resolution), lambda chosen, x: rotate(x, turns[chosen].astype(x.dtype)))
+        return GroupNodes(_representation(self, resolution), lambda chosen, x: rotate(x, turns[chosen].astype(x.dtype)))
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def rows_of(n: int) -> list[slice]:
     return [slice(i, min(i + step, n)) for i in range(0, max(n, 1), step)]
 
 
-def one_orbit(kernel: KernelOf, nodes: Nodes, x1: Any, x2: Any = None) -> Sums:
+def one_orbit(kernel: KernelOf, nodes: GroupNodes, x1: Any, x2: Any = None) -> Sums:
     """Σ_q w(q) ρ(q) k(x1, q x2) of an invariant k, (N1, N2, d, d); x2 None: x1 with itself, exactly symmetric."""
     if x2 is not None:
         return summed(kernel, nodes, range(len(nodes)), x1, x2)
@@ -184,7 +184,7 @@ def diagonal(own: Callable[[Any], Sums], x: Any) -> Sums:
     return Sums(join([k.nngp[0] for k in found]), join([k.ntk[0] for k in found]), found[-1].term)
 
 
-def summed(kernel: KernelOf, nodes: Nodes, chosen: range, x1: Any, x2: Any) -> Sums:
+def summed(kernel: KernelOf, nodes: GroupNodes, chosen: range, x1: Any, x2: Any) -> Sums:
     """Σ_q w(q) ρ(q) k(x1, q x2) over the `chosen` nodes, some at a time."""
     step = max(1, _NUMBERS // max(len(x1) * len(x2), x2.size, 1))
     total: list[Any] = [0.0, 0.0]

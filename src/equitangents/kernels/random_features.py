@@ -48,14 +48,14 @@ from equitangents.kernels.operations import (
     Decouple,
     Dual,
     DualActivation,
-    Flatten,
+    Flattening,
+    IndexTable,
     Pool,
     Standardise,
-    Table,
     WindowPool,
 )
 from equitangents.kernels.orbit import OrbitAverage, as_array
-from equitangents.kernels.program import Op, Parallel, Positions, Program, flat, why_structured
+from equitangents.kernels.program import Op, ParallelBranches, Positions, Program, flat, why_structured
 from equitangents.kernels.result import KernelFunction, Kernels, NngpKernels, check_result
 from equitangents.kernels.structured import StructuredPositions
 from equitangents.memory import check_fits
@@ -112,10 +112,10 @@ class RandomFeatures:
 
     def _found(self, x: ArrayLike, of: Callable[[Kind], ArrayLike]) -> Any:
         note = f"products of {self.features} random features of seed {self.seed}"
-        said: dict[str, Any] = {"engine": "random-features", "form": "features", "notes": (note,)}
+        facts: dict[str, Any] = {"engine": "random-features", "form": "features", "notes": (note,)}
         reason = self._no_ntk(x)
         nngp = of("nngp")
-        return Kernels(nngp, of("ntk"), **said) if reason is None else NngpKernels(nngp, reason, **said)
+        return Kernels(nngp, of("ntk"), **facts) if reason is None else NngpKernels(nngp, reason, **facts)
 
     def _product(self, x1: ArrayLike, x2: ArrayLike | None, kind: Kind) -> ArrayLike:
         one = self._of(x1, kind)
@@ -137,9 +137,9 @@ class RandomFeatures:
         return reduce(operator.add, (self._of_network(self.net.base, one, kind) for one in moved)) / group.order
 
     def _of_network(self, net: Any, x: ArrayLike, kind: Kind) -> ArrayLike:
-        given, program = _lowered(net, x)
+        inputs, program = _lowered(net, x)
         dtype = precision.working_dtype(x)
-        channels = given.shape[-1]
+        channels = inputs.shape[-1]
         positions = _most_positions(program)
         width = _width(self.features, kind, positions)
         most = positions * width * dtype.itemsize
@@ -152,11 +152,11 @@ class RandomFeatures:
         )
         shared = _turns(program), *_draws(program, channels, width, self.seed, kind)
         with precision.scope(dtype):
-            rows = given.reshape((len(x), -1, channels))
+            rows = inputs.reshape((len(x), -1, channels))
             if precision.is_traced(x):
                 return _features(program, self.features, rows.astype(dtype), *shared)
             found = np.empty((len(x), self.features), dtype)
-            # batches are always of one size: what is computed of an input does not depend on those beside it
+            # batches have one size, so that the features of an input do not depend on the others
             for begin in range(0, len(x), batch):
                 part = np.asarray(rows[begin : begin + batch], dtype)
                 whole = np.zeros((batch, *part.shape[1:]), dtype)
@@ -214,7 +214,7 @@ def _checked(x: Inputs) -> ArrayLike:
 
 def _lowered(net: Any, x: Inputs) -> tuple[ArrayLike, Program]:
     """(x after the layers without weights, the program of the rest)."""
-    given, program = net.lowered(_checked(x))
+    inputs, program = net.lowered(_checked(x))
     remedy = "use the network's own kernel, or solver='nystrom' for many inputs"
     if isinstance(program.space, StructuredPositions):
         raise NetworkError(f"random features do not cover this network, as {why_structured(program.ops)}; {remedy}")
@@ -229,7 +229,7 @@ def _lowered(net: Any, x: Inputs) -> tuple[ArrayLike, Program]:
             "random features do not cover a sum of the inputs themselves with what has a mean over channels, as they "
             f"know no mean of inputs: begin the network with a Dense or Conv layer; or {remedy}"
         )
-    return given, program
+    return inputs, program
 
 
 @lru_cache(maxsize=64)
@@ -242,7 +242,7 @@ def _sums_inputs(ops: tuple[Op, ...]) -> bool:
 def _means(ops: tuple[Op, ...], of: frozenset[str]) -> frozenset[str] | None:
     """What has a mean over channels after `ops`, inputs or a nonlinearity; None where inputs meet another in a sum."""
     for op in ops:
-        if isinstance(op, Parallel):
+        if isinstance(op, ParallelBranches):
             branches = [_means(branch, of) for branch in op.branches]
             known = [branch for branch in branches if branch is not None]
             meet = sum(map(bool, known)) > 1 and any("inputs" in branch for branch in known)
@@ -300,7 +300,7 @@ def _most_positions(program: Program) -> int:
 Function = Callable[[jax.Array, jax.Array], jax.Array]  # (values, their variance) to values
 
 
-def _normalised_exponential(dual: duals.NormalisedExponential) -> Function:
+def _normalised_exponential(dual: duals.NormalisedExponentialDual) -> Function:
     def value(u: jax.Array, q: jax.Array) -> jax.Array:
         s = jnp.sqrt(jnp.where(q > 0, q, 1))
         return jnp.where(q > 0, s * jnp.exp(math.sqrt(dual.gamma) * u / s - dual.gamma), 0)
@@ -309,23 +309,23 @@ def _normalised_exponential(dual: duals.NormalisedExponential) -> Function:
 
 
 _MADE: dict[type, Callable[[Any], Function]] = {
-    duals.PiecewiseLinear: lambda dual: lambda u, q: jnp.where(u > 0, u, dual.slope * u),
-    duals.Erf: lambda dual: lambda u, q: jax.lax.erf(u),
-    duals.Gelu: lambda dual: lambda u, q: jax.nn.gelu(u, approximate=False),
-    duals.Sin: lambda dual: lambda u, q: jnp.sin(u),
-    duals.Cos: lambda dual: lambda u, q: jnp.cos(u),
-    duals.Wave: lambda dual: lambda u, q: jnp.sin(u + dual.phase),
-    duals.Gabor: lambda dual: lambda u, q: jnp.exp(-u * u) * jnp.sin(u),
-    duals.Exp: lambda dual: lambda u, q: dual.a * jnp.exp(dual.b * u),
-    duals.Gaussian: lambda dual: lambda u, q: dual.a * jnp.exp(dual.b * u * u),
-    duals.Rbf: lambda dual: lambda u, q: math.sqrt(2) * jnp.sin(math.sqrt(2 * dual.gamma) * u + math.pi / 4),
-    duals.NormalisedExponential: _normalised_exponential,
+    duals.PiecewiseLinearDual: lambda dual: lambda u, q: jnp.where(u > 0, u, dual.slope * u),
+    duals.ErfDual: lambda dual: lambda u, q: jax.lax.erf(u),
+    duals.GeluDual: lambda dual: lambda u, q: jax.nn.gelu(u, approximate=False),
+    duals.SinDual: lambda dual: lambda u, q: jnp.sin(u),
+    duals.CosDual: lambda dual: lambda u, q: jnp.cos(u),
+    duals.WaveDual: lambda dual: lambda u, q: jnp.sin(u + dual.phase),
+    duals.GaborDual: lambda dual: lambda u, q: jnp.exp(-u * u) * jnp.sin(u),
+    duals.ExpDual: lambda dual: lambda u, q: dual.a * jnp.exp(dual.b * u),
+    duals.GaussianDual: lambda dual: lambda u, q: dual.a * jnp.exp(dual.b * u * u),
+    duals.RbfDual: lambda dual: lambda u, q: math.sqrt(2) * jnp.sin(math.sqrt(2 * dual.gamma) * u + math.pi / 4),
+    duals.NormalisedExponentialDual: _normalised_exponential,
     duals.Normalised: lambda dual: lambda u, q: u / jnp.sqrt(q + dual.eps),
-    duals.Polynomial: lambda dual: lambda u, q: jnp.polyval(jnp.asarray(dual.coefficients[::-1], u.dtype), u),
-    duals.RectifiedMonomial: lambda dual: lambda u, q: jnp.maximum(u, 0) ** dual.degree,
+    duals.PolynomialDual: lambda dual: lambda u, q: jnp.polyval(jnp.asarray(dual.coefficients[::-1], u.dtype), u),
+    duals.RectifiedMonomialDual: lambda dual: lambda u, q: jnp.maximum(u, 0) ** dual.degree,
     duals.Quadrature: lambda dual: lambda u, q: dual.function(u),
-    duals.Sign: lambda dual: lambda u, q: jnp.sign(u),
-    duals.Heaviside: lambda dual: lambda u, q: jnp.where(u > 0, 1.0, 0.0).astype(u.dtype),
+    duals.SignDual: lambda dual: lambda u, q: jnp.sign(u),
+    duals.HeavisideDual: lambda dual: lambda u, q: jnp.where(u > 0, 1.0, 0.0).astype(u.dtype),
     duals.Shifted: lambda dual: lambda u, q: function_of(dual.of)(u, q) + dual.offset,
 }
 
@@ -385,14 +385,14 @@ def _of_ops(ops: tuple[Op, ...], positions: int, width: int, rng: np.random.Gene
         elif isinstance(op, Box):
             # signs of rows times signs of columns are still uncorrelated, and windows go one dimension at a time
             drawn = [_signs(rng, w, width) for w in op.window]
-        elif isinstance(op, Table):
+        elif isinstance(op, IndexTable):
             drawn = _signs(rng, op.span, width)
-        elif isinstance(op, Flatten | Decouple):
+        elif isinstance(op, Flattening | Decouple):
             drawn = _signs(rng, positions, width)
         elif op.held:
             each = [_of_ops(branch, positions, width, rng) for branch in op.held]
             drawn, positions = [made for made, _ in each], each[-1][1]
-            if isinstance(op, Parallel) and op.shares is not None:
+            if isinstance(op, ParallelBranches) and op.shares is not None:
                 drawn = {"branches": drawn, "signs": [_signs(rng, width) for _ in op.branches]}
         elif not isinstance(op, _KNOWN):
             raise NetworkError(f"random features do not know the operation {type(op).__name__}; use the exact kernel")
@@ -437,7 +437,7 @@ def box_sum(x: jax.Array, op: Box, signs: Sequence[ArrayLike] | None = None) -> 
     return y.reshape((batch, -1, width))
 
 
-def table_sum(x: jax.Array, op: Table, signs: ArrayLike) -> jax.Array:
+def table_sum(x: jax.Array, op: IndexTable, signs: ArrayLike) -> jax.Array:
     """Σ_s √weights[s] d_s x(index[:, s])."""
     roots = jnp.asarray(np.sqrt(op.weights.array), x.dtype)
     index = jnp.asarray(op.index.array.T)
@@ -485,7 +485,7 @@ def run(ops: tuple[Op, ...], field: Field, drawn: list[Any], shift: Shift = jnp.
     for op, own in zip(ops, drawn, strict=True):
         if isinstance(op, Affine):
             field = _affine(op, field, own, shift)
-        elif isinstance(op, Parallel):
+        elif isinstance(op, ParallelBranches):
             field = _parallel(op, field, own, shift)
         elif op.is_diagonal:
             field = _flatten(field, own)
@@ -534,7 +534,7 @@ def _flatten(x: Field, own: ArrayLike) -> Field:
     return Field(f, q, jnp.zeros_like(q))
 
 
-def _parallel(op: Parallel, x: Field, own: Any, shift: Shift) -> Field:
+def _parallel(op: ParallelBranches, x: Field, own: Any, shift: Shift) -> Field:
     branches = own if op.shares is None else own["branches"]
     each = [run(branch, x, drawn, shift) for branch, drawn in zip(op.branches, branches, strict=True)]
     fs = [y.f for y in each]
@@ -543,10 +543,10 @@ def _parallel(op: Parallel, x: Field, own: Any, shift: Shift) -> Field:
     return Field(sum(fs[1:], fs[0]), *joined(op.shares, [y.q for y in each], [y.mean for y in each]))
 
 
-# The features after an operation that leaves positions apart, from the field before and what was drawn.
+# The features after an operation that does not mix positions, from the field before and the draws.
 _FEATURES: dict[type, Callable[[Any, Field, Any], jax.Array]] = {
     Box: lambda op, x, own: box_sum(x.f, op, own),
-    Table: lambda op, x, own: table_sum(x.f, op, own),
+    IndexTable: lambda op, x, own: table_sum(x.f, op, own),
     Dual: lambda op, x, own: function_of(op.activation)(x.f, x.q[..., None]),
     Decouple: lambda op, x, own: x.f * own.astype(x.f.dtype),
     Standardise: lambda op, x, own: x.f / deviation(op, x.q.T).T[..., None],

@@ -28,7 +28,7 @@ class Kernels:
     """The NNGP and neural tangent kernels between two sets of inputs, of one output unit.
 
     `nngp[i, j] = E[N(x1_i) N(x2_j)]`, `ntk[i, j] = E[Σ_μ ∂_μ N(x1_i) ∂_μ N(x2_j)]`, both `(N1, N2)`.
-    `engine` says what computed them, `form` how: "fibre", along fibres, "pairs", over all pairs of positions, or
+    `engine` says what computed them, `form` how: "offsets", by pair offset, "pairs", over all pairs of positions, or
     "rotations", over relative rotations; `notes` anything that a reader of the numbers should know. Integrals over
     rotations are sampled at `resolution` (nodes in cos β); `error_estimate` is the error measured there, relative to
     √(K(x,x) K(x',x')). Both are None where all is exact.
@@ -37,7 +37,7 @@ class Kernels:
     nngp: ArrayLike
     ntk: ArrayLike
     engine: str = field(default="reference", metadata={"static": True})
-    form: str = field(default="fibre", metadata={"static": True})
+    form: str = field(default="offsets", metadata={"static": True})
     notes: tuple[str, ...] = field(default=(), metadata={"static": True})
     error_estimate: float | None = field(default=None, metadata={"static": True})
     resolution: int | None = field(default=None, metadata={"static": True})
@@ -54,7 +54,7 @@ class NngpKernels:
     nngp: ArrayLike
     reason: str = field(default="", metadata={"static": True})
     engine: str = field(default="reference", metadata={"static": True})
-    form: str = field(default="fibre", metadata={"static": True})
+    form: str = field(default="offsets", metadata={"static": True})
     notes: tuple[str, ...] = field(default=(), metadata={"static": True})
 
     @property
@@ -120,7 +120,7 @@ class Part:
         if symmetric and rows != columns:
             out[columns, rows] = self.mirrored(found)
 
-    def spread(self, values: np.ndarray) -> np.ndarray:
+    def broadcast(self, values: np.ndarray) -> np.ndarray:
         """Values of inputs or pairs, with the axes `tail` added for broadcasting."""
         return values.reshape(values.shape + (1,) * len(self.tail))
 
@@ -163,7 +163,7 @@ class KernelField:
     positions: str = field(default="all", kw_only=True, metadata={"static": True})
     grid: tuple[int, ...] = field(default=(), kw_only=True, metadata={"static": True})
     engine: str = field(default="reference", kw_only=True, metadata={"static": True})
-    form: str = field(default="fibre", kw_only=True, metadata={"static": True})
+    form: str = field(default="offsets", kw_only=True, metadata={"static": True})
     notes: tuple[str, ...] = field(default=(), kw_only=True, metadata={"static": True})
 
     @property

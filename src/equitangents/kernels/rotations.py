@@ -35,8 +35,8 @@ from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
 from equitangents.groups.rotations_of_space import random_rotations
-from equitangents.kernels.operations import Affine, Dual, Flatten, HashedOnce, Operation
-from equitangents.kernels.program import Op, Parallel, Positions, Program
+from equitangents.kernels.operations import Affine, Dual, Flattening, HashedOnce, Operation
+from equitangents.kernels.program import Op, ParallelBranches, Positions, Program
 from equitangents.sphere import degrees, rotate
 from equitangents.sphere.transforms import wigner
 
@@ -90,7 +90,7 @@ class Sphere:
                 "the network ends on rotations, so its kernel is a field; end it with GroupPool or Flatten"
             )
         if any(op.has_rates for op in ops):
-            raise NetworkError("after a SphereLift layers have the NTK parametrisation alone")
+            raise NetworkError("layers after a SphereLift have the NTK parametrisation only")
         readout = ops[end]
         if readout.positions_after(1) != 1:
             raise NetworkError("pooling over a subgroup of the rotations has no kernel here; use GroupPool()")
@@ -98,7 +98,7 @@ class Sphere:
         if not readout.is_diagonal:
             return Program(self, (*field, HaarMean(), *vector))
         first = field[0].affine.scaled(self.bandlimit**2 / (4 * np.pi), 1.0)
-        return Program(Positions((self.bandlimit**2,)), (Flatten(), first, *field[1:], *vector))
+        return Program(Positions((self.bandlimit**2,)), (Flattening(), first, *field[1:], *vector))
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _without_windows(ops: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _checked(ops: tuple[Any, ...]) -> tuple[Op, ...]:
     for op in ops:
-        if not isinstance(op, Affine | Dual | Parallel):
+        if not isinstance(op, Affine | Dual | ParallelBranches):
             raise NetworkError("operation", type(op), "one with a rule on rotations", verb="is")
     return ops
 
@@ -256,7 +256,7 @@ def closed_nodes(group: RotationGroup | MatrixGroup, resolution: int) -> tuple[n
 logger = logging.getLogger("equitangents")
 
 LADDER = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)
-AS_ASKED = "resolution as asked for"
+AS_ASKED = "resolution as set"
 _FINER = 1.5  # how much finer the grid is that errors are measured against
 _COARSEST_FINER = 4  # the grid for errors of resolution 1, which has no coarser one
 _SIGNALS = 4  # in a sample

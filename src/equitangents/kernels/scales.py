@@ -119,7 +119,7 @@ def law_of(program: Any) -> Law:
     activations = [op.nonlinearity for op in ops if op.nonlinearity is not None]
     linear = [op.affine for op in ops if op.affine is not None]
     standardised = any(op.is_normalising for op in ops)
-    homogeneous = not standardised and all(isinstance(a, duals.PiecewiseLinear) for a in activations)
+    homogeneous = not standardised and all(isinstance(a, duals.PiecewiseLinearDual) for a in activations)
     bends = (i for i, op in enumerate(ops) if op.nonlinearity is not None or op.is_normalising)
     end = len(ops) if homogeneous else next(bends)
     signal, constant = _variance(tuple(_top(program)) if homogeneous else tuple(ops[:end]), 1.0, 0.0)
@@ -140,7 +140,7 @@ def _variance(ops: tuple[Any, ...], signal: float, constant: float) -> tuple[flo
     for op in ops:
         if op.affine is not None:
             signal, constant = op.W_var * signal, op.W_var * constant + op.b_var
-        elif isinstance(phi := op.nonlinearity, duals.PiecewiseLinear):
+        elif isinstance(phi := op.nonlinearity, duals.PiecewiseLinearDual):
             factor = (1 + phi.slope**2) / 2
             signal, constant = factor * signal, factor * constant
         elif op.held:
@@ -385,8 +385,8 @@ def _scaled_back(
         found, few = values[here], 0
         if scales.far or scales.moved:
             exponents = scales.first[rows] + scales.second[columns] + 2 * scales.common
-            found, few = as_representable(found, part.spread(exponents), dtype)
-        out[here] = np.where(part.spread(scales.zero1[rows] | scales.zero2[columns]), 0, found)
+            found, few = as_representable(found, part.broadcast(exponents), dtype)
+        out[here] = np.where(part.broadcast(scales.zero1[rows] | scales.zero2[columns]), 0, found)
         lost += few
     return out, lost
 
@@ -448,7 +448,7 @@ def traced_pairs(law: Law, run: Run, x1: ArrayLike, x2: ArrayLike | None) -> Val
         nngp, ntk = run(x1, x2)
     if not law.vanishes:
         return nngp, ntk
-    zero = _spread_over(zero[:n1, None] | zero[-n2:], nngp.ndim)
+    zero = _broadcast(zero[:n1, None] | zero[-n2:], nngp.ndim)
     return jnp.where(zero, 0, nngp), jnp.where(zero, 0, ntk)
 
 
@@ -501,10 +501,10 @@ def _power(exponents: jax.Array, dtype: DType) -> jax.Array:
 def _scaled_by(x: ArrayLike, exponents: jax.Array) -> jax.Array:
     """x · 2^exponents of each input, in two steps, each of which is a number."""
     half = exponents >> 1
-    first, second = (_spread_over(_power(part, x.dtype), x.ndim) for part in (half, exponents - half))
+    first, second = (_broadcast(_power(part, x.dtype), x.ndim) for part in (half, exponents - half))
     return first * x * second
 
 
-def _spread_over(values: jax.Array, axes: int) -> jax.Array:
+def _broadcast(values: jax.Array, axes: int) -> jax.Array:
     """Values beside an array of so many axes, of which they have the first."""
     return values.reshape(values.shape + (1,) * (axes - values.ndim))

@@ -32,13 +32,13 @@ import numpy as np
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.operations import DualActivation, Operation
-from equitangents.kernels.program import Parallel, Program
+from equitangents.kernels.program import ParallelBranches, Program
 from equitangents.steerable import Features
 from equitangents.steerable.angular import AngularKernel, all_coefficients, angular_kernels
-from equitangents.steerable.features import SPACES, Irrep, trivial
+from equitangents.steerable.features import SPACES, SteerableIrrep, trivial
 from equitangents.steerable.harmonics import direction_harmonics, directions_and_lengths, rings, samples
 
-Kernels = dict[tuple[Irrep, Irrep], tuple[AngularKernel, ...]]
+Kernels = dict[tuple[SteerableIrrep, SteerableIrrep], tuple[AngularKernel, ...]]
 
 
 @lru_cache(maxsize=256)
@@ -132,7 +132,7 @@ class Sampled(PointOperation):
     """`activation` at sampled directions of the signal Σ_l h_l · f_l, and back to its coefficients."""
 
     needs_variances: ClassVar[bool] = True
-    irreps: tuple[Irrep, ...]
+    irreps: tuple[SteerableIrrep, ...]
     activation: DualActivation
     resolution: int
 
@@ -193,40 +193,40 @@ SteerableProgram = Program[Points]
 
 
 @dataclass(frozen=True)
-class Side:
+class PointsSide:
     """One input: coordinates of its points (P, n), and which of them exist (P,), 1 or 0."""
 
     points: jax.Array
     there: jax.Array
 
 
-class Field(NamedTuple):
+class IrrepField(NamedTuple):
     """K and Θ of one irrep, (P, d, P', d); Θ is None before the first weights."""
 
     k: Any
     theta: Any
 
 
-def _each(field: Field, change: Callable[[Any], Any]) -> Field:
-    return Field(*(None if f is None else change(f) for f in field))
+def _each(field: IrrepField, change: Callable[[Any], Any]) -> IrrepField:
+    return IrrepField(*(None if f is None else change(f) for f in field))
 
 
-Fields = dict[Irrep, Field]
-Variances = dict[Irrep, jax.Array]  # of the components of one copy at every point of one input, (P, d, d)
+Fields = dict[SteerableIrrep, IrrepField]
+Variances = dict[SteerableIrrep, jax.Array]  # of the components of one copy at every point of one input, (P, d, d)
 
 
 def start(features: Features, coordinates: int, x1: jax.Array, x2: jax.Array) -> Fields:
     """The mean over copies of f f'ᵀ, of what is given on the points, x (P, coordinates and channels)."""
     a, b = (features.split(x[:, coordinates:]) for x in (x1, x2))
     return {
-        kind: Field(jnp.einsum("ica,jcb->iajb", a[kind], b[kind], precision="highest") / n, None)
+        kind: IrrepField(jnp.einsum("ica,jcb->iajb", a[kind], b[kind], precision="highest") / n, None)
         for n, kind in features.entries
     }
 
 
 def added(a: Fields, b: Fields) -> Fields:
     """The kernels of a sum of two independent fields of features."""
-    return {kind: Field(k + b[kind].k, theta + b[kind].theta) for kind, (k, theta) in a.items()}
+    return {kind: IrrepField(k + b[kind].k, theta + b[kind].theta) for kind, (k, theta) in a.items()}
 
 
 def variances(fields: Fields) -> Variances:
@@ -234,7 +234,7 @@ def variances(fields: Fields) -> Variances:
     return {kind: jnp.einsum("iaib->iab", field.k) for kind, field in fields.items()}
 
 
-def restricted(fields: Fields, one: Side, other: Side) -> Fields:
+def restricted(fields: Fields, one: PointsSide, other: PointsSide) -> Fields:
     """Zero at points that do not exist."""
     both = one.there[:, None, None, None] * other.there[None, None, :, None]
     return {kind: _each(field, lambda f: f * both) for kind, field in fields.items()}
@@ -246,7 +246,7 @@ def point_kernels(into: Features, out: Features) -> Kernels:
     return filter_kernels(into, out, 0)
 
 
-def count(kernels: Kernels, out: Irrep) -> int:
+def count(kernels: Kernels, out: SteerableIrrep) -> int:
     """Number of kernels that end in an irrep."""
     return sum(len(found) for (b, _), found in kernels.items() if b == out)
 
@@ -282,12 +282,12 @@ def largest_frequency(kernels: Kernels) -> int:
     return max(k.frequency for found in kernels.values() for k in found)
 
 
-def filtered(op: Filter, fields: Fields, one: Side, other: Side) -> Fields:
+def filtered(op: Filter, fields: Fields, one: PointsSide, other: PointsSide) -> Fields:
     """The kernels after a `Filter`."""
     kernels = op.kernels
     largest = largest_frequency(kernels)
     at1, at2 = (geometry(side.points, largest, op.radii, op.width) for side in (one, other))
-    sums: dict[Irrep, list[Field]] = {kind: [] for kind in op.out.irreps}
+    sums: dict[SteerableIrrep, list[IrrepField]] = {kind: [] for kind in op.out.irreps}
     for (out, into), found in kernels.items():
         left, right = filter_matrices(found, at1), filter_matrices(found, at2)
         sums[out].append(_each(fields[into], partial(_through, left, right)))
@@ -297,14 +297,14 @@ def filtered(op: Filter, fields: Fields, one: Side, other: Side) -> Fields:
 def mapped(op: PointMap, fields: Fields) -> Fields:
     """The kernels after a `PointMap`."""
     kernels = point_kernels(op.into, op.out)
-    sums: dict[Irrep, list[Field]] = {kind: [] for kind in op.out.irreps}
+    sums: dict[SteerableIrrep, list[IrrepField]] = {kind: [] for kind in op.out.irreps}
     for (out, into), found in kernels.items():
         maps = jnp.stack([jnp.asarray(k.coefficients[..., 0], fields[into].k.dtype) for k in found])
         sums[out].append(_each(fields[into], partial(_between, maps)))
     return {kind: _affine(op, kind, parts, count(kernels, kind)) for kind, parts in sums.items()}
 
 
-def averaged(fields: Fields, one: Side, other: Side) -> Fields:
+def averaged(fields: Fields, one: PointsSide, other: PointsSide) -> Fields:
     """Means over the points that exist, (1, d, 1, d)."""
     a, b = (side.there / jnp.maximum(jnp.sum(side.there), 1) for side in (one, other))
     return {kind: _each(field, lambda f: _mean(a, f, b)) for kind, field in fields.items()}
@@ -329,13 +329,13 @@ def _through(left: jax.Array, right: jax.Array, field: ArrayLike) -> ArrayLike:
     return both.reshape((p1, a, p2, a))
 
 
-def _affine(op: Filter | PointMap, kind: Irrep, parts: list[Field], kernels: int) -> Field:
+def _affine(op: Filter | PointMap, kind: SteerableIrrep, parts: list[IrrepField], kernels: int) -> IrrepField:
     scale = op.W_var / kernels
     bias = op.b_var if kind.is_trivial else 0.0
     k = scale * sum(part.k for part in parts) + bias
     if parts[0].theta is None:
-        return Field(k, k)
-    return Field(k, k + scale * sum(part.theta for part in parts))
+        return IrrepField(k, k)
+    return IrrepField(k, k + scale * sum(part.theta for part in parts))
 
 
 def gated(op: Gate, fields: Fields, v1: Variances, v2: Variances) -> Fields:
@@ -349,10 +349,10 @@ def gated(op: Gate, fields: Fields, v1: Variances, v2: Variances) -> Fields:
         if kind == number:
             assert op.scalars is not None
             moved, rise = op.scalars.covariance(k, q1, q2)
-            after[kind] = Field(moved[:, None, :, None], (rise * theta)[:, None, :, None])
+            after[kind] = IrrepField(moved[:, None, :, None], (rise * theta)[:, None, :, None])
         else:
             own, tangent = fields[kind]
-            after[kind] = Field(value * own, value * tangent + slope * theta[:, None, :, None] * own)
+            after[kind] = IrrepField(value * own, value * tangent + slope * theta[:, None, :, None] * own)
     return after
 
 
@@ -376,7 +376,9 @@ def sampled(op: Sampled, fields: Fields, v1: Variances, v2: Variances) -> Fields
     )
     value, slope = op.activation.covariance(k, q1[:, :, None, None], q2[None, None])  # type: ignore[index]
     return {
-        kind: Field(*(jnp.einsum("as,isjt,bt->iajb", a, f, a, precision="highest") for f in (value, slope * theta)))
+        kind: IrrepField(
+            *(jnp.einsum("as,isjt,bt->iajb", a, f, a, precision="highest") for f in (value, slope * theta))
+        )
         for kind, a in analysis.items()
     }
 
@@ -387,7 +389,7 @@ def normed(op: Norm, fields: Fields, v1: Variances, v2: Variances) -> Fields:
     for kind, (k, theta) in fields.items():
         by_pair = (jnp.swapaxes(f, 1, 2) for f in (k, theta))
         moved = gaussian_sums(op.coefficients, op.rates, v1[kind], v2[kind], *by_pair)
-        after[kind] = Field(*(jnp.swapaxes(f, 1, 2) for f in moved))
+        after[kind] = IrrepField(*(jnp.swapaxes(f, 1, 2) for f in moved))
     return after
 
 
@@ -444,13 +446,13 @@ def _solve(matrix: jax.Array, right: jax.Array) -> tuple[jax.Array, jax.Array]:
     return rows[..., size:], determinant
 
 
-_Here = tuple[Fields, Side, Side]
+_Here = tuple[Fields, PointsSide, PointsSide]
 _Dual = Callable[[Nonlinear, Fields], Fields]
 
 
 def own(program: SteerableProgram, x: jax.Array, there: jax.Array) -> tuple[tuple[Variances, ...], Fields]:
     """(variances before every nonlinearity, final kernels) of one input with itself; x (P, channels), there (P,)."""
-    side = Side(x[:, : program.space.coordinates], there)
+    side = PointsSide(x[:, : program.space.coordinates], there)
     found: list[Variances] = []
 
     def dual(op: Nonlinear, fields: Fields) -> Fields:
@@ -470,7 +472,7 @@ def pair(
     v2: tuple[Variances, ...],
 ) -> Fields:
     """Final kernels of two inputs (x, there), with their variances before every nonlinearity."""
-    a, b = (Side(x[:, : program.space.coordinates], there) for x, there in (one, other))
+    a, b = (PointsSide(x[:, : program.space.coordinates], there) for x, there in (one, other))
     known = iter(zip(v1, v2, strict=True))
     fields = restricted(start(program.space.features, program.space.coordinates, one[0], other[0]), a, b)
     return _run(program.ops, (fields, a, b), lambda op, fields: _nonlinear(op, fields, *next(known)))[0]
@@ -485,7 +487,7 @@ def _run(ops: tuple[Any, ...], here: _Here, dual: _Dual) -> _Here:
     return last
 
 
-def _parallel(op: Parallel, several: tuple[_Here, ...], dual: _Dual) -> tuple[_Here, ...]:
+def _parallel(op: ParallelBranches, several: tuple[_Here, ...], dual: _Dual) -> tuple[_Here, ...]:
     if op.branches:
         each = several * len(op.branches) if len(several) == 1 else several
         several = tuple(_run(branch, one, dual) for branch, one in zip(op.branches, each, strict=True))
@@ -497,9 +499,9 @@ def _sum(a: _Here, b: _Here) -> _Here:
     return added(a[0], b[0]), a[1], a[2]
 
 
-def _step(op: Any, fields: Fields, one: Side, other: Side, dual: _Dual) -> _Here:
+def _step(op: Any, fields: Fields, one: PointsSide, other: PointsSide, dual: _Dual) -> _Here:
     if isinstance(op, PointMean):
-        begin, end = (Side(side.points[:1], side.there[:1] * 0 + 1) for side in (one, other))
+        begin, end = (PointsSide(side.points[:1], side.there[:1] * 0 + 1) for side in (one, other))
         return averaged(fields, one, other), begin, end
     if op.needs_variances:
         after = dual(op, fields)

@@ -30,7 +30,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import NetworkError
 from equitangents.kernels.operations import Blocks, Box, FrozenArray, Operation, Pool, Standardise, by_blocks, by_matrix
-from equitangents.kernels.program import Parallel, Program, field_program, flat, is_structured, why_structured
+from equitangents.kernels.program import ParallelBranches, Program, field_program, flat, is_structured, why_structured
 from equitangents.structured import NEURAL_TANGENTS, SMALLER
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ class Structured(Operation):
 class Times(Structured):
     """Multiplication by a number: K ← c² K, Θ ← c² Θ."""
 
-    said: ClassVar[str] = "scaling"
+    label: ClassVar[str] = "scaling"
     numbers_pass: ClassVar[bool] = True
     factor: float
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         yield moves
 
 
@@ -59,7 +59,7 @@ class Times(Structured):
 class BlockSums(Structured, Blocks):
     """Sums over blocks of positions, where `Pool` takes means."""
 
-    said: ClassVar[str] = "sums over positions"
+    label: ClassVar[str] = "sums over positions"
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class Normalise(Structured):
     A `centred` field has the mean 0 anyway. With `groups` each group of positions is taken by itself.
     """
 
-    said: ClassVar[str] = "normalisation over positions"
+    label: ClassVar[str] = "normalisation over positions"
     positions: bool
     eps: float
     centred: bool = False
     groups: FrozenArray | None = None  # int32 (positions,), the number of each position's group
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """As before it, if groups move to groups."""
         labels = np.zeros(len(moves), np.int64) if self.groups is None else self.groups.array
         for _ in by_blocks(labels, int(labels.max()) + 1, moves):
@@ -86,14 +86,14 @@ class Normalise(Structured):
 class Attend(Structured):
     """Self-attention: K' = s² A K A'ᵀ + b², A a function of c K(f, f) (see `nn.Attention`)."""
 
-    said: ClassVar[str] = "attention"
+    label: ClassVar[str] = "attention"
     mechanism: str  # "softmax", "identity", "relu", "abs"
     linear: bool  # logits are divided by the number of key channels, not by its root
     logit_scale: float  # W_query_std W_key_std
     value_var: float  # (W_value_std W_out_std)²
     b_var: float
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         yield moves
 
     @property
@@ -109,14 +109,14 @@ class Attend(Structured):
 class Mix(Structured):
     """Sums over positions: K' = A K A'ᵀ, Θ' = A Θ A'ᵀ, of a given matrix A, or of each input's own graph."""
 
-    said: ClassVar[str] = "aggregation"
+    label: ClassVar[str] = "aggregation"
     matrix: FrozenArray | None  # float64 (positions_out, positions), or None: the graphs that come with the inputs
 
     @property
     def reads_graphs(self) -> bool:  # type: ignore[override]
         return self.matrix is None
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """Yield the permutation of rows if the matrix is carried to itself; nothing for graphs that inputs bring."""
         return iter(()) if self.matrix is None else by_matrix(self.matrix.array, moves)
 
@@ -134,11 +134,11 @@ class Mix(Structured):
 class Drop(Structured):
     """Dropout: entries are kept with this probability, so that a draw's variance is K/keep, another's covariance K."""
 
-    said: ClassVar[str] = "dropout"
+    label: ClassVar[str] = "dropout"
     draws_noise: ClassVar[bool] = True
     keep: float
 
-    def moves_after(self, moves: Moves, alone: bool = False) -> Iterator[Moves]:
+    def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
         """As before it, since noise is alike at all positions."""
         yield moves
 
@@ -148,7 +148,7 @@ class StructuredPositions:
     """The space of fields on a grid of `shape` whose inputs are read by themselves: their masks, graphs and kernels."""
 
     shape: tuple[int, ...]
-    masks: str = "smaller"  # what windows make of missing positions, if any are: see `masks`
+    masks: str = "smaller"  # masks after windows, if positions are missing: see `masks`
 
 
 StructuredProgram = Program[StructuredPositions]
@@ -197,30 +197,30 @@ def check_boxes(name: str, program: StructuredProgram, mask: ArrayLike | None) -
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
-class Batch:
+class MaskedBatch:
     """x (N, P, C), mask (N, P) or None, adjacency (N, P, P) or None."""
 
     x: Any
     mask: Any
     graphs: Any
 
-    def rows(self, at: slice) -> Batch:
+    def rows(self, at: slice) -> MaskedBatch:
         """Some of the inputs."""
-        return Batch(*(None if part is None else part[at] for part in (self.x, self.mask, self.graphs)))
+        return MaskedBatch(*(None if part is None else part[at] for part in (self.x, self.mask, self.graphs)))
 
 
-def batch_of(program: StructuredProgram, x: Any) -> Batch:
+def batch_of(program: StructuredProgram, x: Any) -> MaskedBatch:
     """Structured or plain inputs, positions in one axis."""
     values, mask = getattr(x, "x", x), getattr(x, "mask", None)
     flat_values = values.reshape((len(values), -1, values.shape[-1]))
     if mask is not None and not program.shape:
         mask = None  # vectors have no positions that could be missing
-    return Batch(
+    return MaskedBatch(
         flat_values, None if mask is None else mask.reshape(flat_values.shape[:2]), getattr(x, "adjacency", None)
     )
 
 
-def check_alike(program: StructuredProgram, one: Batch, other: Batch) -> None:
+def check_alike(program: StructuredProgram, one: MaskedBatch, other: MaskedBatch) -> None:
     """Raise NetworkError unless both sets of inputs have masks, and graphs where the program reads them."""
     if (one.mask is None) != (other.mask is None):
         raise NetworkError("one of x1 and x2 has a mask, the other none; give both one (all True where all is there)")
@@ -243,18 +243,18 @@ def reads_graphs(program: StructuredProgram) -> bool:
 
 def positions(program: StructuredProgram) -> int:
     """The largest number of positions of any field."""
-    given = int(np.prod(program.shape, dtype=np.int64))
-    return max(given, *(op.positions_after(given) for op in flat(program.ops)))
+    first = int(np.prod(program.shape, dtype=np.int64))
+    return max(first, *(op.positions_after(first) for op in flat(program.ops)))
 
 
-def typed(batch: Batch, dtype: DType) -> Batch:
+def typed(batch: MaskedBatch, dtype: DType) -> MaskedBatch:
     """The inputs as JAX arrays of `dtype`."""
     graphs = None if batch.graphs is None else jnp.asarray(batch.graphs).astype(dtype)
-    return Batch(jnp.asarray(batch.x).astype(dtype), batch.mask, graphs)
+    return MaskedBatch(jnp.asarray(batch.x).astype(dtype), batch.mask, graphs)
 
 
 def structured_program(shape: tuple[int, ...], ops: tuple[Any, ...], lift: Any | None) -> Program[Any]:
-    """The program of such operations on a grid of positions: of fields along fibres, where these can be had."""
+    """The program of such operations on a grid of positions: by pair offset where layers keep it."""
     ops = _simplified(ops)
     if lift is None or not lift.on_rotations:
         fields = _in_fields(ops)
@@ -299,7 +299,7 @@ def _inside(op: Any) -> tuple[Any, ...]:
     return (op.with_held(_simplified),)
 
 
-def _side_by_side(found: list[Any]) -> Parallel | None:
+def _side_by_side(found: list[Any]) -> ParallelBranches | None:
     """The last operation, where that leaves fields side by side."""
     last = found[-1] if found else None
     return last if last is not None and last.is_branching and last.is_open else None

@@ -36,7 +36,7 @@ from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.memory import check_fits
 from equitangents.validation import check_array, check_key, check_whole
 
-WAYS = ("auto", "jacobians", "vectors", "structured")
+METHODS = ("auto", "jacobians", "vectors", "structured")
 HELD = 1 << 26
 """Numbers of derivatives that are held at once."""
 _INLINED = ("pjit", "jit", "closed_call")  # calls whose body is read as if it stood there
@@ -46,7 +46,7 @@ At = Callable[[Params, Tree], Tree]
 
 
 Shifts = dict[int, jax.Array]
-"""What is added to the products of some parameters."""
+"""Shifts added to the products of some parameters."""
 Found = dict[int, tuple[jax.Array, jax.Array]]
 """Of parameters by number: a (positions, inner) and y (positions, outer)."""
 
@@ -62,7 +62,7 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Structure:
+class ProgramStructure:
     """f at one example as a program of (parameters, example), with the products that it consists of."""
 
     program: Any  # a closed jaxpr
@@ -75,7 +75,7 @@ class Structure:
         """The number of parameters."""
         return self.others + sum(p.inner * p.outer for p in self.products)
 
-    def plain(self) -> Structure:
+    def plain(self) -> ProgramStructure:
         """Without products: all parameters by their Jacobians."""
         return replace(self, products=(), others=self.parameters)
 
@@ -96,7 +96,7 @@ class Structure:
         return sum(each) + pairs * self.others
 
 
-def structure(at: At, params: Params, x: Tree) -> Structure:
+def structure(at: At, params: Params, x: Tree) -> ProgramStructure:
     """How f(params, x) is made of products with its parameters, read off its program at the first input of x.
 
     Parameters and x are arrays, or their shapes and types alone (jax.ShapeDtypeStruct); x may be a tree of them.
@@ -116,7 +116,7 @@ def structure(at: At, params: Params, x: Tree) -> Structure:
     _read(program.jaxpr, names, uses, products)
     once = tuple(product for i, product in products.items() if uses[i] == 1)
     others = sum(prod(np.shape(leaf)) for i, leaf in enumerate(leaves) if i not in {p.leaf for p in once})
-    return Structure(program, once, program.out_avals[0].shape[0], others)
+    return ProgramStructure(program, once, program.out_avals[0].shape[0], others)
 
 
 def _batch_of(example: Tree) -> Tree:
@@ -179,7 +179,7 @@ class Factors(NamedTuple):
     rest: jax.Array
 
 
-def _factors(known: Structure, params: Params, x: Tree) -> Factors:
+def _factors(known: ProgramStructure, params: Params, x: Tree) -> Factors:
     leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(params)]
     numbers = [p.leaf for p in known.products]
     rest = [i for i in range(len(leaves)) if i not in numbers]
@@ -203,7 +203,7 @@ def _factors(known: Structure, params: Params, x: Tree) -> Factors:
     return jax.vmap(one)(jax.tree.map(jnp.asarray, x))
 
 
-def _run(known: Structure, leaves: list[jax.Array], example: Tree, shifts: Shifts) -> tuple[jax.Array, Found]:
+def _run(known: ProgramStructure, leaves: list[jax.Array], example: Tree, shifts: Shifts) -> tuple[jax.Array, Found]:
     """f at an example with y + shift in place of y; by parameter (a as (p, c), y as (p, w)) of its product."""
     wanted = {p.leaf: p for p in known.products}
     scales: dict[int, jax.Array | float] = {}
@@ -220,8 +220,8 @@ def _run(known: Structure, leaves: list[jax.Array], example: Tree, shifts: Shift
                 passed = {inner.jaxpr.invars[k]: leaf for k, leaf in names.items()}
                 outputs = run(inner.jaxpr, inner.consts, inputs, passed)
             else:
-                given = _bound(eqn, inputs)
-                outputs = list(given) if eqn.primitive.multiple_results else [given]
+                results = _bound(eqn, inputs)
+                outputs = list(results) if eqn.primitive.multiple_results else [results]
                 for side, leaf in names.items():
                     if leaf in wanted and _scales(eqn, names):
                         named = {**named, eqn.outvars[0]: leaf}
@@ -259,7 +259,7 @@ def _bound(eqn: Any, inputs: list[Any]) -> Any:
     return eqn.primitive.bind(*functions, *inputs, **options)
 
 
-def _contracted(known: Structure, one: Factors, other: Factors, form: str) -> jax.Array:
+def _contracted(known: ProgramStructure, one: Factors, other: Factors, form: str) -> jax.Array:
     """Σ over products and the rest, in the form asked for; some rows at a time where pairs are too many to hold."""
     contract = partial(_contract, known.outputs, form, other)
     each = len(other.rest) * known.pair_numbers(form)
@@ -279,34 +279,34 @@ def _contract(outputs: int, form: str, other: Factors, one: Factors) -> jax.Arra
     return total / outputs if form == "mean" else total
 
 
-def tangent_kernel(at: At, params: Params, x1: Tree, x2: Tree | None, form: str, way: str = "auto") -> jax.Array:
+def tangent_kernel(at: At, params: Params, x1: Tree, x2: Tree | None, form: str, method: str = "auto") -> jax.Array:
     """Θ between x1 and x2 (None: x1) in one of the forms; "auto" takes the way with the least counted work.
 
     `at(params, x)` gives (N, outputs), and treats inputs one by one. Inputs are arrays, or trees of them.
     """
     chosen = None
-    if way != "vectors":
+    if method != "vectors":
         known = structure(at, params, x1)
         n1, n2 = (len(jax.tree.leaves(x)[0]) for x in (x1, x1 if x2 is None else x2))
-        ways = {"auto": cheapest(n1, n2, known, form), "structured": known, "jacobians": known.plain()}
-        chosen = ways[way]
+        structures = {"auto": cheapest(n1, n2, known, form), "structured": known, "jacobians": known.plain()}
+        chosen = structures[method]
     if chosen is None:
         return _by_vectors(at, params, x1, x2, form)
     a = _factors(chosen, params, x1)
     return _contracted(chosen, a, a if x2 is None else _factors(chosen, params, x2), form)
 
 
-def cheapest(n1: int, n2: int, known: Structure, form: str) -> Structure | None:
+def cheapest(n1: int, n2: int, known: ProgramStructure, form: str) -> ProgramStructure | None:
     """What "auto" takes: structured derivatives, those without products (Jacobians), or None, products with vectors.
 
     An evaluation of f at an input takes at least one multiply-add a parameter. Jacobians and structured derivatives
     are a backward pass for each input and output, then multiply-adds for each pair of inputs: outputs · parameters, or
-    those that `Structure.work` counts. Vectors are a backward pass for each input and output of one side, and for each
-    of these a forward one over the whole other side, which is never less: they are taken where the others would hold
-    more than `HELD` numbers.
+    those that `ProgramStructure.work` counts. Vectors are a backward pass for each input and output of one side, each
+    with a forward pass over the whole other side, which is never less: they are taken where the others would hold more
+    than `HELD` numbers.
     """
-    held = [ways for ways in (known, known.plain()) if (n1 + n2) * ways.numbers() <= HELD]
-    return min(held, key=lambda ways: ways.work(form == "full"), default=None)
+    held = [structure for structure in (known, known.plain()) if (n1 + n2) * structure.numbers() <= HELD]
+    return min(held, key=lambda structure: structure.work(form == "full"), default=None)
 
 
 def _by_vectors(at: At, params: Params, x1: Tree, x2: Tree | None, form: str) -> jax.Array:
@@ -365,7 +365,7 @@ def empirical(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike |
         size * (2 * results + held),  # rows of tiles are joined into columns
         "compute fewer inputs at a time, or a narrower network",
     )
-    tile = partial(_tile, net, form, found.way, params)
+    tile = partial(_tile, net, form, found.method, params)
     with precision.scope(dtype):
         lines = []
         for i in range(0, len(a), rows):
@@ -392,20 +392,20 @@ def form_of(net: object) -> str:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TangentPlan:
     """Plan of one network's kernel: implementation, and numbers held of the outputs' derivatives.
 
     each: numbers held of every input; pair: of every pair of inputs; once: of none in particular.
     """
 
-    way: str
+    method: str
     outputs: int
     each: int
     pair: int
     once: int
 
 
-def plan(net: FiniteNetwork, params: Params, input_shape: InputShape, form: str) -> Plan:
+def plan(net: FiniteNetwork, params: Params, input_shape: InputShape, form: str) -> TangentPlan:
     """The plan for inputs of a shape, without the batch axis, in the precision of the parameters (or their shapes)."""
     leaves, tree = jax.tree.flatten(params)
     if not leaves:
@@ -421,7 +421,7 @@ def _plan(
     shapes: tuple[tuple[tuple[int, ...], str], ...],
     input_shape: InputShape,
     form: str,
-) -> Plan:
+) -> TangentPlan:
     dtype = shapes[0][1]
     with precision.scope(dtype):
         params = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
@@ -438,10 +438,10 @@ def _plan(
         known = structure(net.apply, params, x)
     chosen, outputs = cheapest(1, 1, known, form), known.outputs
     if chosen is not None:
-        way = "structured" if chosen.products == known.products else "jacobians"
-        return Plan(way, outputs, chosen.numbers(), chosen.pair_numbers(form), 0)
+        method = "structured" if chosen.products == known.products else "jacobians"
+        return TangentPlan(method, outputs, chosen.numbers(), chosen.pair_numbers(form), 0)
     signals = sum(p.positions * (p.inner + p.outer) for p in known.products)
-    return Plan("vectors", outputs, 2 * signals + outputs, 1, 3 * known.parameters)
+    return TangentPlan("vectors", outputs, 2 * signals + outputs, 1, 3 * known.parameters)
 
 
 def _joined(parts: list[jax.Array], axis: int) -> jax.Array:
@@ -449,8 +449,8 @@ def _joined(parts: list[jax.Array], axis: int) -> jax.Array:
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _tile(net: FiniteNetwork, form: str, way: str, params: Params, x1: jax.Array, x2: jax.Array | None) -> jax.Array:
-    return tangent_kernel(net.apply, params, x1, x2, form, way)
+def _tile(net: FiniteNetwork, form: str, method: str, params: Params, x1: jax.Array, x2: jax.Array | None) -> jax.Array:
+    return tangent_kernel(net.apply, params, x1, x2, form, method)
 
 
 @dataclass(frozen=True)
@@ -501,7 +501,7 @@ def monte_carlo(
     )
 
     def sample(drawn: jax.Array) -> Tree:
-        return [np.asarray(k, np.float64) for k in _sample(net, found.way, drawn, a, b)]
+        return [np.asarray(k, np.float64) for k in _sample(net, found.method, drawn, a, b)]
 
     with precision.scope(dtype):
         a = jnp.asarray(x1, dtype)
@@ -529,9 +529,9 @@ def means(sample: Callable[[jax.Array], Tree], key: jax.Array, count: int, power
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _sample(
-    net: ShapedNetwork, way: str, key: jax.Array, x1: jax.Array, x2: jax.Array | None
+    net: ShapedNetwork, method: str, key: jax.Array, x1: jax.Array, x2: jax.Array | None
 ) -> tuple[jax.Array, jax.Array]:
     form, params = form_of(net), net.init(key, x1.shape[1:], dtype=x1.dtype)
     y1 = net.apply(params, x1)
     y2 = y1 if x2 is None else net.apply(params, x2)
-    return product_of_outputs(y1, y2, form), tangent_kernel(net.apply, params, x1, x2, form, way)
+    return product_of_outputs(y1, y2, form), tangent_kernel(net.apply, params, x1, x2, form, method)

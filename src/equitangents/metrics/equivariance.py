@@ -22,7 +22,7 @@ from equitangents.errors import ShapeError
 from equitangents.groups.group import GroupMap
 from equitangents.groups.representations import RepresentationLike
 from equitangents.metrics.measure import (
-    Bootstrap,
+    BootstrapSettings,
     Measure,
     carried_back,
     check_points,
@@ -84,7 +84,7 @@ def equivariance_error(
     >>> et.metrics.equivariance_error(lambda x: x**2, rot, np.ones((3, 2, 2, 1)), output_action=rot).mean
     0.0
     """
-    bootstrap = Bootstrap(confidence, resamples, seed)
+    bootstrap = BootstrapSettings(confidence, resamples, seed)
     action, x, on_outputs = check_points(action, x, output_action)
     y = evaluate("f", f, x)
     size = norms(y)
@@ -135,7 +135,7 @@ def orbit_same_predictions(
     >>> et.metrics.orbit_same_predictions(left_or_right, et.actions.image_rotations(4), x).values.tolist()
     [2.0, 2.0]
     """
-    bootstrap = Bootstrap(confidence, resamples, seed)
+    bootstrap = BootstrapSettings(confidence, resamples, seed)
     action, x, on_outputs = check_points(action, x, output_action)
     reference = _predicted_class(f, x, None, on_outputs)
     continuous = is_infinite(action)
@@ -172,11 +172,11 @@ def relative_orbit_std(
 
     f: batch of inputs to outputs (N,) or (N, …), NumPy or JAX. Source: arXiv 2403.03103, section 6.
     """
-    bootstrap = Bootstrap(confidence, resamples, seed)
+    bootstrap = BootstrapSettings(confidence, resamples, seed)
     action, x, on_outputs = check_points(action, x, output_action)
     orbit = np.stack([carried_back(on_outputs, g, evaluate("f", f, action(g, x))) for g in nodes_of(action)])
-    spread = relative_deviation(orbit.reshape(len(orbit), len(x), -1), weights_of(action))
-    return Measure("relative orbit std", spread, bootstrap)
+    relative = relative_deviation(orbit.reshape(len(orbit), len(x), -1), weights_of(action))
+    return Measure("relative orbit std", relative, bootstrap)
 
 
 def _predicted_class(
@@ -215,7 +215,7 @@ def s_dist(
     >>> float(s_dist(lambda x: x, lambda x: x + 1, np.zeros((4, 3))))
     3.0
     """
-    bootstrap = Bootstrap(confidence, resamples, seed)
+    bootstrap = BootstrapSettings(confidence, resamples, seed)
     x = check_array("x", x)
     y1, y2 = evaluate("f1", f1, x), evaluate("f2", f2, x)
     if y1.shape != y2.shape:

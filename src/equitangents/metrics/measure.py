@@ -29,7 +29,7 @@ from equitangents.validation import check_array, copied
 
 
 @dataclass(frozen=True)
-class Bootstrap:
+class BootstrapSettings:
     """How intervals are found: coverage, number of resamples, and the seed that makes them reproducible."""
 
     confidence: float = 0.95
@@ -49,7 +49,7 @@ class Measure:
 
     name: str
     values: np.ndarray
-    bootstrap: Bootstrap
+    bootstrap: BootstrapSettings
     bounds: tuple[float, float] = field(default=(0.0, math.inf), kw_only=True)
 
     @property
@@ -163,8 +163,8 @@ def check_points(
         if hasattr(chosen, "verify"):
             chosen.verify(signals[largest_rows(signals, 1)])
     except ShapeError as error:
-        said = str(error).replace(str(signals[:1].shape), str(signals.shape))
-        raise ShapeError(f"{said}{image_hint('x', signals.shape)}") from None
+        message = str(error).replace(str(signals[:1].shape), str(signals.shape))
+        raise ShapeError(f"{message}{image_hint('x', signals.shape)}") from None
     return chosen, signals, _checked_output_action(output_action, chosen)
 
 

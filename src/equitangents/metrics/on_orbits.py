@@ -41,7 +41,7 @@ def std_and_mean(
     return np.sqrt(np.tensordot(weights, squares, axes=(0, axis))), first + mean
 
 
-def relative_spread(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.ndarray, "*draws n"]:
+def relative_std(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.ndarray, "*draws n"]:
     """‖std_g z‖ / ‖mean_g z‖; 0/0 counts as 0, a spread about a mean of exactly 0 as inf."""
     std, mean = std_and_mean(z)
     return ratio(_norm(std), _norm(mean))
@@ -60,7 +60,7 @@ def relative_deviation(
     return ratio(norms(std), norms(mean))
 
 
-def spread(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.ndarray, "*draws n"]:
+def std_norm(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.ndarray, "*draws n"]:
     """‖std_g z‖, the norm over outputs."""
     return _norm(std_and_mean(z)[0])
 

@@ -28,7 +28,7 @@ logger = logging.getLogger("equitangents")
 _PAIRS = 16  # pairs of atoms are filled up to multiples of it, since each number is compiled once
 
 
-class Layout(NamedTuple):
+class TargetLayout(NamedTuple):
     """Where energies and forces stand: the energies of all molecules first, then 3 numbers for each atom."""
 
     molecules: int
@@ -36,7 +36,7 @@ class Layout(NamedTuple):
     sizes: np.ndarray
 
     @classmethod
-    def of(cls, molecules: Molecules) -> Layout:
+    def of(cls, molecules: Molecules) -> TargetLayout:
         """Where energies and forces of these molecules stand in one vector."""
         sizes = molecules.sizes
         return cls(len(molecules), len(molecules) + 3 * np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
@@ -63,10 +63,10 @@ def joint_kernels(smooth: SmoothKernel, molecules1: Molecules, molecules2: Molec
         NNGP and NTK, (2, N1 + 3 A1, N2 + 3 A2): energies first, then forces molecule by molecule.
     """
     columns = molecules1 if molecules2 is None else molecules2
-    first, second = Layout.of(molecules1), Layout.of(columns)
+    first, second = TargetLayout.of(molecules1), TargetLayout.of(columns)
     task = f"the covariance of the energies and forces of {len(molecules1)} molecules with those of {len(columns)}"
     # NNGP and NTK, and as much again to work in.
-    check_fits(task, 4 * 8 * first.rows * second.rows, "take fewer molecules, or train on energies alone")
+    check_fits(task, 4 * 8 * first.rows * second.rows, "take fewer molecules, or train on energies only")
     total = np.zeros((2, first.rows, second.rows))
     sides1 = _sides(smooth, molecules1)
     sides2 = sides1 if molecules2 is None else _sides(smooth, molecules2)
@@ -88,9 +88,9 @@ def energies_and_forces(
     """What weights on the energies and forces of `train` make of molecules: energies (N,) and forces (N, A, 3).
 
     E(x) = Σ_i w_i k(x, x_i) - v_i · ∂k(x, x_i)/∂x_i and F = -∂E/∂x, without a covariance matrix: forces of the training
-    set enter along one direction. `weights` are rows of `Layout.of(train)`; `kernel` is 0 for NNGP and 1 for NTK.
+    set enter along one direction. `weights` are rows of `TargetLayout.of(train)`; `kernel` is 0 for NNGP and 1 for NTK.
     """
-    layout = Layout.of(train)
+    layout = TargetLayout.of(train)
     energies, forces = np.zeros(len(molecules)), np.zeros((*molecules.atomic_numbers.shape, 3))
     others = []
     for j, side in enumerate(_sides(smooth, train)):

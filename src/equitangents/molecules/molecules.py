@@ -54,7 +54,7 @@ class Molecules:
         x = x.astype(np.float32 if x.dtype == np.float32 else np.float64)
         if np.abs(x).max() > _FARTHEST:
             raise InvalidArgumentError("positions", float(x.flat[np.abs(x).argmax()]), "at most 1e6 Å", verb="holds")
-        _check_apart(numbers, x)
+        _check_distances(numbers, x)
         for name, value in (("atomic_numbers", numbers), ("positions", x)):
             value.flags.writeable = False
             object.__setattr__(self, name, value)
@@ -142,7 +142,7 @@ def _checked_numbers(atomic_numbers: Numbers) -> Int[np.ndarray, "n a"]:
     return numbers
 
 
-def _check_apart(numbers: np.ndarray, x: np.ndarray) -> None:
+def _check_distances(numbers: np.ndarray, x: np.ndarray) -> None:
     for start in range(0, len(x), 1024):
         z, y = numbers[start : start + 1024], x[start : start + 1024]
         distance = np.linalg.norm(y[:, :, None] - y[:, None], axis=-1)

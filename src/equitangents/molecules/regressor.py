@@ -20,7 +20,7 @@ from equitangents._types import KernelName, Network, Numbers, Times
 from equitangents.errors import InvalidArgumentError, NotFittedError, NotPositiveDefiniteError, ShapeError
 from equitangents.inference.dynamics import Flow, TrainedProcess, one_time
 from equitangents.inference.spectrum import Ridge, Spectrum, decompose
-from equitangents.molecules.joint import Layout, energies_and_forces, joint_kernels
+from equitangents.molecules.joint import TargetLayout, energies_and_forces, joint_kernels
 from equitangents.molecules.kernel import Pairs, check_molecules, check_question, kernels
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
@@ -90,7 +90,7 @@ class MolecularRegressor:
     _train: Molecules = field(init=False, repr=False)
     element_energies_: dict[int, float] = field(default_factory=dict, init=False, repr=False)
     notes_: tuple[str, ...] = field(default=(), init=False, repr=False)
-    """What a reader of the predictions should know of the last fit."""
+    """Notes on the accuracy of the last fit."""
 
     def _check_settings(self, molecules: Molecules) -> None:
         """All that can be said before a kernel is computed. A fit that fails leaves no older one to predict with."""
@@ -103,7 +103,7 @@ class MolecularRegressor:
         one_time(self.time)
         Flow(self.learning_rate, samples=1)
 
-    def _check_asked(self, molecules: Molecules, time: Times | None) -> float:
+    def _check_prediction(self, molecules: Molecules, time: Times | None) -> float:
         """The time at which a fitted model is asked about these molecules."""
         if not hasattr(self, "smooth_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
@@ -165,7 +165,7 @@ class MolecularRegressor:
             digit = 10.0 ** math.floor(math.log10(_FAR * below))  # to which the ridge is rounded up
             note = (
                 f"{name}: rotations are sampled to {below:.1e} of its diagonal, which is not far below the ridge "
-                f"{self.ridge:.1e}; predictions of turned molecules may differ by far more than the tolerance: set "
+                f"{self.ridge:.1e}; predictions of rotated molecules may differ by far more than the tolerance: set "
                 f"ridge={math.ceil(_FAR * below / digit) * digit:.0e}, or lower SphereLift's tolerance"
             )
             logger.warning("%s", note)
@@ -241,25 +241,25 @@ class MoleculeRegressor(MolecularRegressor):
         check_choice("baseline", self.baseline, ("elements", "none"))
         if energies is None and forces is None:
             raise InvalidArgumentError("energies and forces are both None; expected at least one")
-        n, layout = len(molecules), Layout.of(molecules)
-        targets, given = np.zeros(layout.rows), np.zeros(layout.rows, bool)
+        n, layout = len(molecules), TargetLayout.of(molecules)
+        targets, has_target = np.zeros(layout.rows), np.zeros(layout.rows, bool)
         self.element_energies_ = {}
         if energies is not None:
             y = checked_targets("energies", energies, (n,))
             if self.baseline == "elements":
                 self.element_energies_ = _element_energies(molecules, y)
-            targets[:n], given[:n] = y - self._baseline(molecules), True
+            targets[:n], has_target[:n] = y - self._baseline(molecules), True
         if forces is not None:
             f = checked_targets("forces", forces, molecules.positions.shape)
             check_lone_atoms("forces", f, molecules, np.zeros_like, "zero")
-            targets[n:], given[n:] = f[molecules.atomic_numbers > 0].ravel(), True
+            targets[n:], has_target[n:] = f[molecules.atomic_numbers > 0].ravel(), True
         smooth = kernel_for_forces(self.net, molecules, self.signals, self.pairs)
-        self._asked = np.flatnonzero(given)
+        self._asked = np.flatnonzero(has_target)
         both = _covariances(smooth, molecules, self._asked, forces=forces is not None)
         variance = np.diagonal(both[self._which])
         self._learnt = self._learn(
             both,
-            targets[given],
+            targets[has_target],
             variance > _NO_VARIANCE * variance.max(),
             _scales(variance, self._asked < n),
             samples=len(self._asked),
@@ -276,8 +276,8 @@ class MoleculeRegressor(MolecularRegressor):
         elements that no training molecule held (with pairs="all" and no energies taken off for elements, for those that
         `signals` have no channels for), NotPositiveDefiniteError for a singular kernel at time inf.
         """
-        t = self._check_asked(molecules, time)
-        weights = np.zeros(Layout.of(self._train).rows)
+        t = self._check_prediction(molecules, time)
+        weights = np.zeros(TargetLayout.of(self._train).rows)
         weights[self._asked] = self._learnt.weights(t)
         energies, forces = energies_and_forces(self.smooth_, molecules, self._train, weights, self._learnt.which)
         energies += self._baseline(molecules)
@@ -287,7 +287,7 @@ class MoleculeRegressor(MolecularRegressor):
 
     def _stds(self, molecules: Molecules, time: float) -> tuple[np.ndarray, np.ndarray]:
         cross = joint_kernels(self.smooth_, molecules, self._train)[:, :, self._asked]
-        layout = Layout.of(molecules)
+        layout = TargetLayout.of(molecules)
         prior = np.zeros(layout.rows)
         for i in range(len(molecules)):
             prior[layout.of_molecule(i)] = np.diagonal(joint_kernels(self.smooth_, molecules[[i]])[0])

@@ -29,7 +29,7 @@ from equitangents.groups import MatrixGroup, so3
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.angular import both, covariance, of_covariance
-from equitangents.kernels.duals.smooth import Cos, Erf, Gelu, Sin
+from equitangents.kernels.duals.smooth import CosDual, ErfDual, GeluDual, SinDual
 from equitangents.kernels.engines.reference.rotations import Variances, after, moments, run, variances
 from equitangents.kernels.operations import Affine, Dual
 from equitangents.kernels.program import Op
@@ -42,7 +42,7 @@ from equitangents.molecules.signals import AtomSignals
 from equitangents.sphere import rotate
 from equitangents.sphere.transforms import wigner
 
-SMOOTH = (Erf, Gelu, Sin, Cos)
+SMOOTH = (ErfDual, GeluDual, SinDual, CosDual)
 _ELEMENTS = 1 << 22  # numbers of K(Q) at a time
 _FEW, _MANY = 1 << 10, 1 << 14  # numbers in a block, of whatever shape they come in: two programs are compiled
 _FINEST = 20
@@ -51,7 +51,7 @@ _STEP = 0.02  # Å: differences of the kernel over it stand for derivatives
 _ROUNDING = 16 * np.finfo(np.float64).eps  # of the kernel: differences below it are none
 
 
-class Nodes(NamedTuple):
+class RotationNodes(NamedTuple):
     """Rotations with weights, as matrices D(Q) on all coefficients."""
 
     matrices: Float[np.ndarray, "nodes coefficients coefficients"]
@@ -85,8 +85,8 @@ class SmoothKernel:
         check_molecules("molecules", molecules)
         check_question(net, "lower", signals, pairs)
         signals = (signals or signals_for(net)).for_molecules(molecules)
-        given, lowered = cast(Any, net).lower((signals.bandlimit**2, signals.channels))
-        if given or not isinstance(lowered.space, Sphere):
+        leading, lowered = cast(Any, net).lower((signals.bandlimit**2, signals.channels))
+        if leading or not isinstance(lowered.space, Sphere):
             raise NetworkError(
                 "forces need a network on spherical signals, which begins with a SphereLift and ends in GroupPool"
             )
@@ -97,7 +97,7 @@ class SmoothKernel:
         return cls(program, signals, pairs, 0, None)
 
     @property
-    def nodes(self) -> Nodes:
+    def nodes(self) -> RotationNodes:
         """Relative rotations and weights."""
         return _nodes(self.program.group, self.signals.bandlimit, self.resolution)
 
@@ -197,14 +197,14 @@ def _between(
 
 
 @lru_cache(maxsize=16)
-def _nodes(group: RotationGroup | MatrixGroup, bandlimit: int, resolution: int) -> Nodes:
+def _nodes(group: RotationGroup | MatrixGroup, bandlimit: int, resolution: int) -> RotationNodes:
     turns, weights = closed_nodes(group, resolution)
     blocks = wigner(turns, bandlimit)
     matrices = np.zeros((len(turns), bandlimit**2, bandlimit**2))
     for l, block in enumerate(blocks):
         here = slice(l * l, (l + 1) ** 2)
         matrices[:, here, here] = block
-    return Nodes(matrices, weights)
+    return RotationNodes(matrices, weights)
 
 
 def _scaled(c: ArrayLike) -> Tree:

@@ -54,7 +54,7 @@ def tensor_kernels(
             left = sum_over_atoms(first, here, n1).toarray()
             right = sum_over_atoms(second, slice(None), n2).toarray()
             total += np.einsum("na,vabij,mb->vnmij", left, values, right, optimize=True)
-    if degree > 0:  # what a lone atom sees is the same from all sides: no part of it turns
+    if degree > 0:  # the surroundings of a lone atom are isotropic: no part of them is equivariant
         for sizes, axis in ((molecules1.sizes, 1), ((molecules2 or molecules1).sizes, 2)):
             total *= np.expand_dims(sizes > 1, tuple(i for i in range(5) if i != axis))
     total = np.moveaxis(total, 3, 2)
@@ -95,7 +95,7 @@ class TensorRegressor(MolecularRegressor):
 
         `time`: one training time, None: the constructor's. Errors as of `MoleculeRegressor.predict`.
         """
-        t = self._check_asked(molecules, time)
+        t = self._check_prediction(molecules, time)
         n = len(molecules)
         values, covariance = np.zeros((n, 3**self.rank_)), np.zeros((n, 3**self.rank_, 3**self.rank_))
         for degree, learnt in self._learnt.items():

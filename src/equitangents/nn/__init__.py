@@ -1,4 +1,4 @@
-"""Networks: layer specifications with three meanings (finite parameters, finite function, infinite-width kernel)."""
+"""Networks: layer specifications with three meanings (parameters, finite-width function, infinite-width kernel)."""
 
 from equitangents.nn.admissible import Admissible, is_admissible
 from equitangents.nn.attention import Aggregate, Attention

@@ -1,11 +1,11 @@
-"""Which networks have an initial law that a group preserves: then augmented ensembles are equivariant at any width.
+"""Which networks have an initial law that a group preserves, so that augmented ensembles are equivariant at any width.
 
-A linear layer with independent Gaussian weights maps signals by Σ_s W_s ⊗ R_s, one slot s for each weight that is
-shared. Its law is carried into itself by moves Π_in of what it reads and Π_out of what it makes exactly if the
-covariance Σ_s (R_s X R_sᵀ) is: T(Π_in X Π_inᵀ) = Π_out T(X) Π_outᵀ for every X. Gradient descent then keeps the law
-invariant, at every width and time, and so the mean over members equivariant (arXiv 2410.01452). The kernel is then
-invariant, too, Θ(ρ(g)x, ρ(g)x') = Θ(x, x'); where only the kernel is, the mean is equivariant in the limit of width.
-Both are for training that does not single out directions of the weights.
+A linear layer with independent Gaussian weights maps signals by Σ_s W_s ⊗ R_s, with one slot s per shared weight. The
+group permutes input positions by Π_in and output positions by Π_out. The layer's law is invariant exactly if its
+covariance T(X) = Σ_s R_s X R_sᵀ is equivariant: T(Π_in X Π_inᵀ) = Π_out T(X) Π_outᵀ for every X. Gradient descent
+keeps the law invariant at every width and time, so that the mean over members is equivariant (arXiv 2410.01452). The
+kernel is then invariant, too, Θ(ρ(g)x, ρ(g)x') = Θ(x, x'). If only the kernel is invariant, the mean is equivariant
+in the infinite-width limit. Both need training that does not single out directions of the weights.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLi
 from equitangents.groups import Group
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.invariance import is_invariant
-from equitangents.kernels.operations import Box, Decouple, Flatten, Pool, Table, WindowPool
+from equitangents.kernels.operations import Box, Decouple, Flattening, IndexTable, Pool, WindowPool
 from equitangents.kernels.structured import BlockSums, Times
 from equitangents.nn.layer import Layer, Signal
 from equitangents.nn.nonlinearities import Identity
@@ -37,8 +37,8 @@ _ELEMENTS = 64  # that many are tried at most of groups without generators
 class Admissible:
     """Whether the mean of augmented ensembles of a network is exactly equivariant at any width and time.
 
-    admissible: the verdict. layer: the first layer whose law the action does not preserve, as `layers[i]: ...`; None if
-    there is none. reason: why, and the elements for which: of groups without generators some are tried.
+    admissible: the verdict. layer: the first layer whose law the action does not preserve, as `layers[i]: ...`, or
+    None. reason: why, and for which elements; of groups without generators, only sampled elements are checked.
     """
 
     admissible: bool
@@ -52,15 +52,13 @@ class Admissible:
 def is_admissible(net: Sequential, action: AnyAction, input_shape: tuple[int, ...]) -> Admissible:
     """Whether `action` on the inputs preserves the initial law of `net`, for inputs of shape (*positions, channels).
 
-    ```python
-    net = nn.Sequential(nn.Conv(16, 3), nn.Relu(), nn.Flatten(), nn.Dense(10))
-    nn.is_admissible(net, "C4", (8, 8, 1))          # admissible: 3 × 3 windows are turned into 3 × 3 windows
-    ```
-    Then an ensemble trained on full orbits by gradient descent, with any invariant loss, has an equivariant mean at
-    every width; any orthogonal representation may act on the outputs. (Adam treats weights one by one: there it holds
-    where elements permute positions, not where they mix channels.) Otherwise the mean is equivariant in the limit of
-    infinite width at best, where the kernel is invariant; with windows that are not carried to one another it is not.
-    Raises NetworkError for layers without windows: attention, graphs, branches.
+    ```python net = nn.Sequential(nn.Conv(16, 3), nn.Relu(), nn.Flatten(), nn.Dense(10)) nn.is_admissible(net, "C4", (8,
+    8, 1))          # admissible: 3 × 3 windows are turned into 3 × 3 windows ``` Then an ensemble trained on full
+    orbits by gradient descent, with any invariant loss, has an equivariant mean at every width; any orthogonal
+    representation may act on the outputs. (Adam treats weights one by one; with it this holds if elements permute
+    positions, not if they mix channels.) Otherwise the mean is at best equivariant in the limit of infinite width, if
+    the kernel is invariant; it is not if the group does not map windows to windows. Raises NetworkError for layers
+    without windows: attention, graphs, branches.
     """
     if not isinstance(net, Sequential):
         raise InvalidTypeError("net", type(net), Sequential.__name__, verb="is of type")
@@ -72,7 +70,7 @@ def is_admissible(net: Sequential, action: AnyAction, input_shape: tuple[int, ..
 
 
 def by_layers(net: Sequential, action: AnyAction, input_shape: tuple[int, ...]) -> Admissible | None:
-    """`is_admissible`; None where a layer's law is not that of a linear map with windows."""
+    """`is_admissible`, or None if a layer is not a linear map with windows."""
     action = as_action("action", action, (1, *input_shape))
     if not hasattr(action, "group"):
         raise InvalidTypeError("action", action, "an action of a group, or its name")
@@ -109,7 +107,7 @@ def by_layers(net: Sequential, action: AnyAction, input_shape: tuple[int, ...]) 
 
 
 def _law(layers: Sequence[Layer], signals: Sequence[Signal]) -> Callable[[np.ndarray], np.ndarray]:
-    """T(X) = Σ_s R_s X R_sᵀ + B of one layer with weights and pools around it; `signals[i]` goes into layer i.
+    """T(X) = Σ_s R_s X R_sᵀ + B of one layer with weights and the pools around it; `signals[i]` is layer i's input.
 
     R, (slots, P_out, P_in), has a slot for each weight that channels share. NetworkError for other operations.
     """
@@ -134,7 +132,7 @@ def _law(layers: Sequence[Layer], signals: Sequence[Signal]) -> Callable[[np.nda
 
 
 def _windows(index: np.ndarray, weights: np.ndarray, positions: int) -> np.ndarray:
-    """√w_s at the position that each window reads as its s-th, (slots, windows, positions); -1 reads nothing."""
+    """√w_s at the position that tap s of each window reads, (slots, windows, positions); −1 reads nothing."""
     return np.stack([w**0.5 * (i[:, None] == np.arange(positions)) for i, w in zip(index.T, weights, strict=True)])
 
 
@@ -144,11 +142,11 @@ def _members(op: Any) -> np.ndarray:
 
 _MAPS: dict[type, Callable[[Any, int], np.ndarray]] = {  # R of an operation on so many positions, without weights
     Box: lambda op, n: _windows(op.table, np.full(op.table.shape[1], 1 / op.table.shape[1]), n),
-    Table: lambda op, n: _windows(op.index.array, op.weights.array, n),
+    IndexTable: lambda op, n: _windows(op.index.array, op.weights.array, n),
     Pool: lambda op, n: (_members(op) / _members(op).sum(axis=1, keepdims=True))[None],
     BlockSums: lambda op, n: _members(op)[None],
     WindowPool: lambda op, n: window_averages(op.box)[None],
-    Flatten: lambda op, n: np.eye(n)[:, None] / n**0.5,
+    Flattening: lambda op, n: np.eye(n)[:, None] / n**0.5,
     Times: lambda op, n: op.factor * np.eye(n)[None],
 }
 
@@ -162,7 +160,7 @@ def _moved(
     moves: list[np.ndarray] | None,
     rng: np.random.Generator,
 ) -> list[np.ndarray] | str:
-    """How each element permutes the block's outputs, or why it does not."""
+    """The permutation of the block's outputs by each element, or the reason why there is none."""
     if moves is None:
         u, v = (rng.standard_normal((1, *before.array_shape)) for _ in range(2))
         inner = lambda a, b: np.einsum(
@@ -200,7 +198,7 @@ def _permuted(field: np.ndarray, moves: np.ndarray) -> np.ndarray:
 
 
 def _candidates(own: np.ndarray, turned: np.ndarray, after: Signal, before: np.ndarray | None) -> Iterator[np.ndarray]:
-    """Permutations of outputs that an element may induce: m[o] is where o goes."""
+    """Permutations of outputs that an element may induce: output o goes to m[o]."""
     count = len(own)
     if before is not None and len(before) == count:
         yield before
@@ -218,8 +216,8 @@ _LINEAR = ("gd", "sgd", "momentum")  # optimizers that commute with every orthog
 
 @dataclass(frozen=True)
 class MeanLaw:
-    """at_width: whether the mean of infinitely many members is equivariant at every width; None where layers do not
-    tell. in_limit: whether it is known to be in the limit of infinite width. reason: why not at every width, or None.
+    """at_width: whether the mean of infinitely many members is equivariant at every width; None if layers do not tell.
+    in_limit: whether it is known to be so at infinite width. reason: why not at every width, or None.
     """
 
     at_width: bool | None
@@ -228,16 +226,16 @@ class MeanLaw:
 
     @property
     def equivariant(self) -> bool:
-        """At this width as far as layers tell, otherwise in the limit."""
+        """`at_width` if layers determine it, otherwise `in_limit`."""
         return self.in_limit if self.at_width is None else self.at_width
 
 
 def mean_law(net: Network, action: Action, x: np.ndarray, optimizer: object) -> MeanLaw | None:
     """`MeanLaw` of ensembles trained on all copies of their data under `action`.
 
-    `x` are inputs (n, …), of which the shape is asked. None where nothing is known without sampling networks: of
-    resampled inputs, networks without a kernel, kernels that neither layers nor they themselves tell of, and of
-    optimizers that treat weights one by one if elements mix channels.
+    `x` are inputs (n, …); only their shape is used. None if nothing is known without sampling networks: for resampled
+    inputs, networks without a kernel, kernels of unknown symmetry, and optimizers that treat weights one by one if
+    elements mix channels.
     """
     if not (callable(getattr(net, "kernel", None)) and commutes(optimizer, action)):
         return None

@@ -1,4 +1,4 @@
-"""Weighted sums over positions: by the input's graph, by a given matrix, or by self-attention among all positions.
+"""Weighted sums over positions: by the input's graph, by a fixed matrix, or by self-attention among all positions.
 
 Attention has the two scalings under which an infinite-width limit is known.
 """
@@ -26,9 +26,9 @@ from equitangents.validation import check_array, check_choice, check_whole
 class Aggregate(ByRun, ParameterFree):
     """y(p) = Σ_r A(p, r) x(r): K' = A K A'ᵀ, Θ' = A Θ A'ᵀ.
 
-    `Aggregate()` takes A of each input: the network reads `Graphs(x, adjacency, mask)`. `Aggregate(matrix)` takes the
-    same matrix, (positions_out, positions), for all inputs. Relabelling the nodes of an input changes nothing after a
-    pool over them.
+    `Aggregate()` uses each input's adjacency matrix A: the network reads `Graphs(x, adjacency, mask)`.
+    `Aggregate(matrix)` uses the same matrix, (positions_out, positions), for all inputs. If a pool over nodes follows,
+    the output does not depend on the numbering of the nodes.
     """
 
     matrix: npt.ArrayLike | FrozenArray | None = None
@@ -44,12 +44,12 @@ class Aggregate(ByRun, ParameterFree):
         return self.matrix
 
     def signal(self, signal: Signal) -> Signal:
-        """As many positions as come in, or as the matrix has rows; a Gaussian field stays one."""
+        """A signal on the input's positions, or on one per row of the matrix; a Gaussian field stays Gaussian."""
         positions = signal.positions
         if not signal.axes:
             raise NetworkError("signal", positions, "positions of a grid (N, *grid, channels)", verb="is on")
         if self._matrix is None:
-            return replace(signal, given=False)
+            return replace(signal, deterministic=False)
         rows, columns = self._matrix.array.shape
         if columns != positions.count:
             raise ShapeError("matrix", self._matrix.array.shape, "as many columns as the signal has positions")
@@ -77,13 +77,13 @@ _MECHANISMS = ("softmax", "identity", "relu", "abs")
 
 @dataclass(frozen=True)
 class Attention(ByRun):
-    """Global self-attention: heads A V side by side, times W_out; A = softmax of the logits over positions.
+    """Global self-attention: the concatenated heads A V, times W_out; A = softmax of the logits over positions.
 
     `scaling="linear"`: logits are (key channels)⁻¹ Q Kᵀ with tied W_query = W_key. As channels and heads grow they
     become c K(f, f), c = W_query_std W_key_std, and with s = W_value_std W_out_std
     K' = s² A K A'ᵀ + b_std², Θ' = 2 s² A K A'ᵀ + s² A Θ A'ᵀ + b_std².
-    `scaling="root"`: logits are (key channels)^(-1/2) Q Kᵀ with weights of their own. They stay random, and a limit in
-    closed form is known for `mechanism="identity"` alone: K' = s² c² K Σ_{r,r'} K(r, r')² + b_std².
+    `scaling="root"`: logits are (key channels)^(-1/2) Q Kᵀ with untied weights. They stay random, and a closed-form
+    limit is known only for `mechanism="identity"`: K' = s² c² K Σ_{r,r'} K(r, r')² + b_std².
     `mechanism`: "softmax", "identity", "relu" or "abs". Source: Hron et al. 2020, Infinite attention.
     """
 
@@ -113,10 +113,10 @@ class Attention(ByRun):
     def signal(self, signal: Signal) -> Signal:
         if not signal.axes:
             raise NetworkError("signal", signal.positions, "positions of a grid (N, *grid, channels)", verb="is on")
-        return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
+        return replace(signal, channels=self.channels, gaussian=True, deterministic=False, uneven=False)
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
-        """key (heads, n, key channels), value (heads, n, value channels), out, and query and b where they count."""
+        """key (heads, n, key channels), value (heads, n, value channels), out, and, if used, query and b."""
         keys, n = jax.random.split(key, 5), signal.channels
         wide, deep = self.key_channels or self.channels, self.value_channels or self.channels
         params = {
@@ -131,7 +131,7 @@ class Attention(ByRun):
         return params
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """Outputs of all heads, side by side, times W_out; attention among existing positions."""
+        """The concatenated outputs of all heads, times W_out; attention among existing positions."""
         mask = structure.mask
         shape, flat = x.shape, x.reshape((x.shape[0], -1, x.shape[-1]))
         keys = jnp.einsum("npc,hcd->hnpd", flat, params["key"])

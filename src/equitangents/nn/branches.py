@@ -1,7 +1,7 @@
-"""Branching networks: layers side by side, joins, and residual blocks x + layers(x).
+"""Branching networks: parallel layers, joins, and residual blocks x + layers(x).
 
-`Parallel(a, b)` gives its input to both; what comes out are two signals, which `Sum` or `Concatenate` join. Between
-them further `Parallel`s may stand, which then act on each signal by itself.
+`Parallel(a, b)` passes its input to both branches and returns two signals, which `Sum` or `Concatenate` joins. A
+`Parallel` that follows another one acts on each signal separately.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from equitangents.nn.sequential import Sequential, chain, fold_layers, init_laye
 
 @dataclass(frozen=True)
 class Branches:
-    """Signals side by side. `origins`: from which random weights each comes; equal ones are not independent."""
+    """The signals of parallel branches. `origins`: the random weights behind each; equal ones are not independent."""
 
     several: ClassVar[Literal[True]] = True
 
@@ -35,22 +35,22 @@ class Branches:
 
     @property
     def positions(self) -> NoReturn:
-        """There is no common set of positions."""
+        """Raise: branches have no common set of positions."""
         raise NetworkError("the branches of a Parallel are not joined; put a Sum or a Concatenate after it")
 
     channels = array_shape = gaussian = positions
-    given = False
+    deterministic = False
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class _Holding(ByRun):
-    """A layer that holds branches of others."""
+    """A layer that contains branches of layers."""
 
     inner: tuple[tuple[Layer, ...], ...]  # type: ignore[misc]
 
     @abc.abstractmethod
     def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
-        """One operation that holds those of all branches; `masked`: with windows that fit each input's mask."""
+        """One operation that contains those of all branches; `masked`: with windows that fit each input's mask."""
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
         return self._lowered(signal, masked=False)
@@ -60,10 +60,10 @@ class _Holding(ByRun):
 
 
 class Parallel(_Holding):
-    """Branches: each is a layer, a `Sequential`, or a list of layers; `Identity()` passes its input on.
+    """Parallel branches, each a layer, a `Sequential`, or a list of layers; `Identity()` passes its input on.
 
-    One signal goes into every branch. Of several signals, which a `Parallel` before left, each goes into its own
-    branch. A network goes on after `Sum()` or `Concatenate()`:
+    A single signal goes into every branch. After another `Parallel`, each of its signals goes into its own branch.
+    `Sum()` or `Concatenate()` joins the branches:
 
     ```python
     Sequential(Parallel([Conv(8, 3), Relu(), Conv(8, 3)], Conv(8, 1)), Sum(), Relu(), Flatten(), Dense(1))
@@ -89,8 +89,8 @@ class Parallel(_Holding):
         """The signal that each branch reads."""
         count = len(self.inner)
         if not isinstance(signal, Branches):
-            # Nothing in a branch is a function of the input alone: the other branches read it, too.
-            return Branches((replace(signal, given=False),) * count, (frozenset({"input"}),) * count)
+            # The other branches read the input, too: nothing in a branch counts as deterministic.
+            return Branches((replace(signal, deterministic=False),) * count, (frozenset({"input"}),) * count)
         if len(signal.parts) == 1:
             return Branches(signal.parts * count, signal.origins * count, signal.stage)
         if len(signal.parts) != count:
@@ -98,7 +98,7 @@ class Parallel(_Holding):
         return signal
 
     def _chains(self, signal: Signal | Branches) -> list[tuple[Signals, ...]]:
-        """The signals of each branch, before each of its layers and after the last."""
+        """For each branch, the signals before each of its layers and after the last."""
         return [chain(branch, before) for branch, before in zip(self.inner, self.inputs(signal).parts, strict=True)]
 
     def signal(self, signal: Signals) -> Signals:
@@ -115,30 +115,30 @@ class Parallel(_Holding):
         return Branches(parts, tuple(origins), before.stage + 1)
 
     def init(self, key: jax.Array, signal: Signals, dtype: DType) -> Params:
-        """A tuple with one entry a branch, of one entry a layer."""
+        """A tuple with one entry per branch, each a tuple with one entry per layer."""
         keys = jax.random.split(key, len(self.inner))
         each = zip(self.inner, keys, self._chains(signal), strict=True)
         return tuple(init_layers(branch, k, signals, dtype) for branch, k, signals in each)
 
     def run(self, params: Params, x: Tree, signal: Signals, structure: Tree) -> Tree:
-        """The outputs of all branches, a tuple, with their structures."""
+        """The tuple of the branches' outputs, with their structures."""
         count = len(self.inner)
         xs = x if isinstance(x, tuple) else (x,)
-        beside = structure if isinstance(structure, tuple) else (structure,) * len(xs)
+        structures = structure if isinstance(structure, tuple) else (structure,) * len(xs)
         if len(xs) == 1:
-            xs, beside = xs * count, beside * count
-        each = enumerate(zip(self.inner, params, xs, beside, self._chains(signal), strict=True))
+            xs, structures = xs * count, structures * count
+        each = enumerate(zip(self.inner, params, xs, structures, self._chains(signal), strict=True))
         after = [run_layers(branch, p, y, b.within(i), signals) for i, (branch, p, y, b, signals) in each]
         return tuple(y for y, _ in after), tuple(b for _, b in after)
 
     def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
         pairs = zip(self.inner, self._chains(signal), strict=True)
-        return (program.Parallel(tuple(lowered(branch, signals, masked=masked) for branch, signals in pairs)),)
+        return (program.ParallelBranches(tuple(lowered(branch, signals, masked=masked) for branch, signals in pairs)),)
 
 
 @dataclass(frozen=True)
 class _Joining(ParameterFree):
-    """Joins all signals of a Parallel to one."""
+    """Joins all signals of a Parallel into one."""
 
     joins: ClassVar[bool] = True
 
@@ -156,9 +156,9 @@ class _Joining(ParameterFree):
 class Sum(_Joining):
     """The sum of the branches: K = Σ K_i + Σ_{i≠j} m_i m_j' (m the means of fields after a nonlinearity), Θ = Σ Θ_i.
 
-    Branches must be independent: at most one of those that come from the same signal may be without weights of its own.
-    Branches of steerable features end in the same features, all but one of them with a linear layer; coordinates stay
-    as they are.
+    Branches must be independent: of those that start from the same signal, at most one may have no weights of its own.
+    Branches of steerable features must end in the same features, and all but one in a linear layer; coordinates do not
+    change.
     """
 
     def signal(self, signal: Signals) -> Signal:
@@ -181,11 +181,11 @@ class Sum(_Joining):
         return _summed(x, self.parts(signal)[0])
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
-        return (program.Parallel((), joined=True),)
+        return (program.ParallelBranches((), joined=True),)
 
 
 class Concatenate(_Joining):
-    """Channels of the branches side by side: K = Σ c_i K_i / Σ c_i with their numbers of channels c_i, and Θ alike."""
+    """The concatenated channels of the branches: K = Σ c_i K_i / Σ c_i with numbers of channels c_i; Θ likewise."""
 
     def signal(self, signal: Signals) -> Signal:
         """All channels; no longer Gaussian, since channels of different branches differ in variance."""
@@ -205,7 +205,7 @@ class Concatenate(_Joining):
 
     def lower(self, signal: Signals) -> tuple[Any, ...]:
         counts = [part.channels for part in self.parts(signal)]
-        return (program.Parallel((), joined=True, shares=tuple(c / sum(counts) for c in counts)),)
+        return (program.ParallelBranches((), joined=True, shares=tuple(c / sum(counts) for c in counts)),)
 
 
 def _layers(name: str, branch: object) -> tuple[Layer, ...]:
@@ -223,9 +223,9 @@ def _layers(name: str, branch: object) -> tuple[Layer, ...]:
 class Residual(_Holding):
     """x + layers(x).
 
-    K' = K + K_branch, Θ' = Θ + Θ_branch; where input and branch both end in a nonlinearity of non-zero mean,
-    m(p) = E[φ], K' gains m_x(p) m_branch(p') + m_branch(p) m_x(p'). Of steerable features one of the two has to be
-    linear, the branch ends in the features that it starts from, and coordinates stay as they are.
+    K' = K + K_branch, Θ' = Θ + Θ_branch. If input and branch both end in a nonlinearity of non-zero mean,
+    m(p) = E[φ], K' gains m_x(p) m_branch(p') + m_branch(p) m_x(p'). For steerable features, one of the two must be
+    linear and the branch must return the features of its input; coordinates do not change.
     """
 
     def __init__(self, *layers: Layer) -> None:
@@ -238,8 +238,8 @@ class Residual(_Holding):
 
     def signals(self, signal: Signal) -> tuple[Signal, ...]:
         """Input signals of each layer of the branch, and its output signal."""
-        # Nothing in the branch is a function of the input alone: the sum reads the input, too.
-        return chain(self.layers, replace(signal, given=False))
+        # The sum reads the input, too: nothing in the branch counts as deterministic.
+        return chain(self.layers, replace(signal, deterministic=False))
 
     @property
     def steers(self) -> bool:  # type: ignore[override]
@@ -249,7 +249,7 @@ class Residual(_Holding):
         return f"Residual({', '.join(map(repr, self.layers))})"
 
     def signal(self, signal: Signal) -> Signal:
-        """The signal that comes in; Gaussian if both summands are."""
+        """The input signal; Gaussian if both summands are."""
         _check_passed_on(signal)
         out = self.signals(signal)[-1]
         if not any(layer.has_weights for layer in self.layers):
@@ -258,7 +258,7 @@ class Residual(_Holding):
         return _total((signal, out), "branch", "gives shape")
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
-        """A tuple with one entry a layer of the branch."""
+        """A tuple with one entry per layer of the branch."""
         return init_layers(self.layers, key, self.signals(signal), dtype)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
@@ -275,15 +275,15 @@ class Residual(_Holding):
 
 def _check_passed_on(signal: Signal) -> None:
     """Raise NetworkError for given steerable features that a branch without weights hands on to a sum."""
-    if isinstance(signal.positions, Steered) and signal.positions.given:
+    if isinstance(signal.positions, Steered) and signal.positions.deterministic:
         remedy = "a sum with the input has no infinitely wide limit: put SteerableConv or SteerableDense first"
         raise NetworkError("signal", signal.positions, remedy=remedy)
 
 
 def _total(parts: Sequence[Signal], name: str, verb: str) -> Signal:
-    """The last of several signals of equal shape, as Gaussian as their sum; NetworkError for others.
+    """The sum of several signals of equal shape, Gaussian if the sum is; NetworkError for others.
 
-    Nonlinearities of steerable features may have means, and those of two summands would add their products to the
+    Nonlinearities of steerable features may have means; the products of two summands' means would be missing in the
     kernel.
     """
     first = parts[0]
@@ -303,7 +303,7 @@ def _shape(signal: Signal) -> str:
 
 
 def _summed(values: Sequence[jax.Array], signal: Signal) -> jax.Array:
-    """The sum of the branches' features; the points' coordinates, which lead the channels, are kept from the first."""
+    """The sum of the branches' features; coordinates of points (the leading channels) are those of the first branch."""
     total = values[0]
     for value in values[1:]:
         total = total + value

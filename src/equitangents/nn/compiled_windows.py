@@ -1,7 +1,7 @@
-"""Compiled products with the windows of images, without writing patches.
+"""Compiled convolutions of images, without copies of the windows (patches).
 
-y(p) = Σ_u x(stride·p − low + u) w(u), with its transposes in x and in w. Mapped over an ensemble's members, it runs one
-member after another in the calling thread, so that a member's numbers do not depend on the others.
+y(p) = Σ_u x(stride·p − low + u) w(u), with its transposes in x and in w. Under `vmap` over an ensemble's members, the
+members run one after another in the calling thread, so that a member's numbers do not depend on the others.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _wanted: ContextVar[bool] = ContextVar("compiled windows", default=False)
 
 @contextmanager
 def compiled_windows() -> Iterator[None]:
-    """Networks applied inside compute their windows by the compiled loops where these can: on CPUs, with reverse
-    derivatives of first order alone, as training needs."""
+    """Context in which networks compute convolutions by compiled loops if possible: on CPUs, with first-order
+    reverse derivatives only.
+    """
     before = _wanted.set(True)
     try:
         yield
@@ -38,7 +39,7 @@ def compiled_windows() -> Iterator[None]:
 
 
 def why_not(box: Box, dtype: DType) -> str | None:
-    """Why the compiled loops do not compute this product here, or None if they do; the log says so once."""
+    """The reason why the compiled loops cannot compute this product here (logged once); None if they can."""
     if not _wanted.get():
         return "only training and its predictions ask for them"
     if jax.default_backend() != "cpu":
@@ -60,7 +61,7 @@ def _tell(why: str) -> None:
 
 
 def window_product(x: jax.Array, w: jax.Array, box: Box, instruction_set: int = -1) -> jax.Array:
-    """x (N, *grid, c) and w (|S|·c, outputs) to (N, *out, outputs).
+    """The convolution of x (N, *grid, c) with weights w (|S|·c, outputs): (N, *out, outputs).
 
     `instruction_set` numbers one of `engines.cpu.run.instruction_sets()`; -1 is the best.
     """
@@ -101,7 +102,7 @@ _product.defvjp(_forth, _back)
 def _call(
     product: str, shape: tuple[int, ...], numbers: tuple[int, ...], instruction_set: int, *arrays: jax.Array
 ) -> jax.Array:
-    """One of the products, of arrays the first of which has the samples first."""
+    """One of the compiled products; samples lead the first array."""
     result, samples = jax.ShapeDtypeStruct(shape, arrays[0].dtype), len(arrays[0])
     run = jax.ffi.ffi_call(_registered(product, arrays[0].dtype.name), result, vmap_method="expand_dims")
     return run(*arrays, geometry=np.array((samples, *numbers), np.int64), instructions=np.int64(instruction_set))
@@ -109,7 +110,7 @@ def _call(
 
 @cache
 def _registered(product: str, dtype: str) -> str:
-    """The name under which JAX knows one of the products for `dtype`."""
+    """The name under which one of the products is registered in JAX for `dtype`."""
     symbol = f"eqt_window_{product}_{_TYPES[dtype]}"
     handler = getattr(library(), symbol)
     jax.ffi.register_ffi_target(f"equitangents_{symbol}", jax.ffi.pycapsule(handler), platform="cpu")

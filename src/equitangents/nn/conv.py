@@ -1,8 +1,8 @@
 """Dense layers, and windows that slide over a grid: y(p) = W_std/√(n|S|) Σ_u W(u) x(stride·p - low + u) + b_std · b.
 
-A convolution has the same weights at every position, a locally connected layer weights and a bias of each position.
+A convolution has the same weights at every position; a locally connected layer has separate weights and bias for each.
 Positions follow `jax.lax`'s SAME rule: low = total // 2 with total = max((⌈n/stride⌉ - 1)·stride + window - n, 0), for
-zero and circular padding; "valid" reads inside alone.
+zero and circular padding; "valid" reads only inside the grid.
 """
 
 from __future__ import annotations
@@ -34,11 +34,10 @@ from equitangents.validation import check_choice, check_whole
 class Dense(LinearLayer):
     """A fully connected layer: K ← W_std² K + b_std², Θ ← K + W_std² Θ.
 
-    Signals on positions are mapped at each position alike. `parametrisation="standard"`: weights are drawn from
-    N(0, W_std²/n) and biases from N(0, b_std²), which leaves K and makes Θ ← n K + 1 (with a bias) + W_std² Θ of n
-    inputs (Sohl-Dickstein et al. 2020). There only: `bias=True` with b_std = 0 is a bias that starts at 0 and is
-    trained (None: one where b_std > 0), and a `width_scale` s counts n/s inputs in Θ, the weights being √s larger and
-    divided by √s where they multiply.
+    The same map acts at every position. `parametrisation="standard"`: weights are drawn from N(0, W_std²/n) and biases
+    from N(0, b_std²) for n inputs; K is the same, and Θ ← n K + 1 (with a bias) + W_std² Θ (Sohl-Dickstein et al.
+    2020). Only there: `bias=True` with b_std = 0 is a trained bias that starts at 0 (None: a bias if b_std > 0), and
+    with `width_scale` s, Θ counts n/s inputs, since weights are √s larger and divided by √s where they multiply.
     """
 
     channels: int
@@ -49,7 +48,7 @@ class Dense(LinearLayer):
     width_scale: float = field(default=1.0, repr=False)
 
     def signal(self, signal: Signal) -> Signal:
-        return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
+        return replace(signal, channels=self.channels, gaussian=True, deterministic=False, uneven=False)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The inputs times the weights, plus the bias: W_std/√n · x W + b_std · b."""
@@ -58,10 +57,10 @@ class Dense(LinearLayer):
 
 @dataclass(frozen=True)
 class Flatten(ParameterFree):
-    """All positions' channels side by side.  Before a dense layer K' = mean over p of K(p,p)."""
+    """The channels of all positions in one vector. Before a dense layer, K' = mean over p of K(p,p)."""
 
     def signal(self, signal: Signal) -> Signal:
-        """A plain vector; features of different positions have different variances, so it is Gaussian no more."""
+        """A plain vector; not Gaussian, since features of different positions have different variances."""
         positions = signal.positions
         single = positions.count == 1
         channels = positions.count * signal.channels
@@ -70,14 +69,14 @@ class Flatten(ParameterFree):
         return replace(signal, positions=Grid(()), channels=channels, gaussian=gaussian, uneven=uneven)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """(N, positions·channels), times the roots of positions' weights where these differ."""
+        """(N, positions·channels), times the square roots of the positions' weights if these differ."""
         weights = signal.positions.weights
         if weights is not None:
             x = x * np.sqrt(len(weights) * weights).astype(x.dtype)[:, None]
         return x.reshape((x.shape[0], -1))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        return () if signal.positions.shape == () else (operations.Flatten(),)
+        return () if signal.positions.shape == () else (operations.Flattening(),)
 
 
 PADDINGS = ("circular", "zero", "valid")
@@ -86,14 +85,14 @@ Sizes = tuple[int, ...] | int
 
 
 def check_sizes(name: str, value: Tree) -> Sizes:
-    """A positive whole number, or a tuple of them, one for each spatial dimension."""
+    """A positive integer, or a tuple with one for each spatial dimension."""
     if isinstance(value, tuple | list):
         return tuple(check_whole(name, part, 1) for part in value)
     return check_whole(name, value, 1)
 
 
 def per_dimension(name: str, value: Sizes, dimensions: int) -> tuple[int, ...]:
-    """`value` for each of the spatial dimensions."""
+    """`value` as a tuple with one entry per spatial dimension."""
     if isinstance(value, int):
         return (value,) * dimensions
     if len(value) != dimensions:
@@ -102,7 +101,7 @@ def per_dimension(name: str, value: Sizes, dimensions: int) -> tuple[int, ...]:
 
 
 def grid_shape(signal: Signal) -> tuple[int, ...]:
-    """The grid that a window needs; raises NetworkError for anything else."""
+    """The shape of the signal's grid; raises NetworkError if it is not on a grid."""
     positions = signal.positions
     if signal.axes not in (1, 2, 3):
         raise NetworkError("signal", positions, "a grid of 1 to 3 dimensions (N, *grid, channels)", verb="is on")
@@ -110,7 +109,7 @@ def grid_shape(signal: Signal) -> tuple[int, ...]:
 
 
 def window_box(window: Sizes, stride: Sizes, padding: str, shape: tuple[int, ...]) -> Box:
-    """Where a box that slides over a grid of this shape reads."""
+    """The positions read by a box that slides over a grid of this shape."""
     window, stride = per_dimension("window", window, len(shape)), per_dimension("stride", stride, len(shape))
     if padding == "valid":
         if any(w > n for w, n in zip(window, shape, strict=True)):
@@ -126,7 +125,7 @@ def window_box(window: Sizes, stride: Sizes, padding: str, shape: tuple[int, ...
 
 
 def padded(x: jax.Array, box: Box) -> jax.Array:
-    """x (N, *grid, c) with what windows read beyond the grid."""
+    """x (N, *grid, c), padded by the values that windows read outside of the grid."""
     if not (any(box.low) or any(box.high)):
         return x
     widths = [(0, 0), *zip(box.low, box.high, strict=True), (0, 0)]
@@ -134,10 +133,10 @@ def padded(x: jax.Array, box: Box) -> jax.Array:
 
 
 def patches(x: jax.Array, box: Box) -> jax.Array:
-    """(N, *grid, c) to (N, *out, |S|·c): values of each window, positions in row-major order.
+    """The values in each window: (N, *grid, c) to (N, *out, |S|·c), window positions in row-major order.
 
-    Slices and one matrix product afterwards, rather than a convolution: under `vmap` over an ensemble's members that
-    stays a batched matrix product, where a convolution would become a slow grouped one.
+    Slices, followed by one matrix product, replace a convolution: under `vmap` over an ensemble's members they stay a
+    batched matrix product, while a convolution would become a slow grouped one.
     """
     x = padded(x, box)
     pieces = []
@@ -148,7 +147,7 @@ def patches(x: jax.Array, box: Box) -> jax.Array:
 
 
 def windows_left(box: Box, mask: jax.Array, convention: str) -> jax.Array:
-    """Which windows are there, (N, *out), under a mask (N, *grid)."""
+    """Mask (N, *out) of the windows that exist under a mask (N, *grid)."""
     return mask.reshape((len(mask), -1))[:, deciding(box, convention)].reshape((len(mask), *box.out_shape))
 
 
@@ -170,7 +169,7 @@ def symmetric_box(window: object, group: Group) -> Box | None:
 
 @dataclass(frozen=True, repr=False)
 class WindowLayer(LinearLayer):
-    """A linear layer that reads a window about each position of a grid of one to three dimensions; see `Conv`."""
+    """A linear layer that reads a window around each position of a grid with one to three dimensions; see `Conv`."""
 
     channels: int
     window: Sizes
@@ -189,11 +188,11 @@ class WindowLayer(LinearLayer):
         super().__post_init__()
 
     def box(self, signal: Signal) -> Box:
-        """Where the window reads on the signal's grid."""
+        """The positions that the window reads on the signal's grid."""
         return window_box(self.window, self.stride, self.padding, grid_shape(signal))
 
     def positions_read(self, grid: tuple[int, ...]) -> np.ndarray:
-        """(windows, |S|): which position of the grid each tap of a window reads, row-major; −1 outside of it."""
+        """(windows, |S|): the position of the grid that each tap of a window reads, row-major; −1 outside of it."""
         return window_box(self.window, self.stride, self.padding, grid).table
 
     def fan_in(self, signal: Signal) -> int:
@@ -204,12 +203,12 @@ class WindowLayer(LinearLayer):
         return (self.box(signal),)
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
-        """As `lower`; raises NetworkError where the windows of smaller inputs are others."""
+        """As `lower`; raises NetworkError if windows of smaller inputs start at other positions."""
         check_masked_windows(self.box(signal), self.padding)
         return self.lower(signal)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """As `apply`; under a mask as on the smaller input that it leaves, or as the mask's convention says."""
+        """As `apply`; under a mask as on the smaller input, or by the mask's convention."""
         box, mask = self.box(signal), structure.mask
         if mask is not None:
             if structure.masks == SMALLER:
@@ -225,13 +224,13 @@ class WindowLayer(LinearLayer):
 class Conv(WindowLayer):
     """A convolution: K'(p,p') = W_std² mean over u of K(p+u, p'+u) + b_std², and Θ' = K' + W_std² mean of Θ.
 
-    Grids of one to three dimensions. `padding`: "circular" (a torus), "zero" (the mean still divides by the whole
-    window at borders) or "valid". `window` and `stride`: a number or one for each dimension. `parametrisation`,
-    `bias` and `width_scale`: as in `Dense`, with n the inputs of a window, |S| times the channels.
+    For grids of one to three dimensions. `padding`: "circular" (a torus), "zero" (the mean still divides by the whole
+    window at borders) or "valid". `window` and `stride`: a number, or one per dimension. `parametrisation`,
+    `bias` and `width_scale`: as in `Dense`, with n = |S| times the channels, the inputs of a window.
     """
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Every window's values times the weights, plus the bias; in training by `compiled_windows` where these can."""
+        """Every window's values times the weights, plus the bias; in training by `compiled_windows` if possible."""
         box = self.box(signal)
         if why_not(box, x.dtype) is None:
             w = self.scales.scaled(params, self.fan_in(signal))
@@ -241,7 +240,7 @@ class Conv(WindowLayer):
 
 @dataclass(frozen=True, repr=False)
 class LocallyConnected(WindowLayer):
-    """As Conv where p = p'; K' = Θ' = 0 where p ≠ p', for different positions share neither weights nor bias."""
+    """As Conv for p = p'; K' = Θ' = 0 for p ≠ p', because different positions share neither weights nor bias."""
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """w (positions, |S|·n, channels), b (positions, channels)."""

@@ -1,11 +1,11 @@
-"""From signals on positions that a group moves to signals on the group, and convolutions there.
+"""Lifts from signals on positions to signals on the group, and convolutions on the group.
 
 Lift       N(f)(g) = W_std/√n Σ_{x∈S} √v(x) κ(x) f(g·x) + b_std · b
 GroupConv  N(f)(g) = W_std/√n Σ_{h∈S} √v(h) κ(h) f(g·h) + b_std · b
 
-On finite groups by tables of right translations. On sampled rotations by the Fourier transform of SO(3),
-f(R) = Σ_l (2l + 1) Σ_mn F^l_mn D^l_mn(R), with F by quadrature; N(f)(R) = ∫ κ(S) f(RS) dS has the coefficients
-Σ_k F^l_mk G^l_nk, G those of the filter. Degrees from the group's bandlimit on, which nonlinearities make, are cut.
+Finite groups use tables of right translations. Sampled rotations use the Fourier transform of SO(3),
+f(R) = Σ_l (2l + 1) Σ_mn F^l_mn D^l_mn(R), with F by quadrature: N(f)(R) = ∫ κ(S) f(RS) dS has the coefficients
+Σ_k F^l_mk G^l_nk with G those of the filter. Degrees at or above the group's bandlimit (from nonlinearities) are cut.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.groups.wallpaper_group import GridGroup
-from equitangents.kernels.operations import FrozenArray, Table
-from equitangents.kernels.program import GroupFibres, Op
+from equitangents.kernels.operations import FrozenArray, IndexTable
+from equitangents.kernels.program import GroupMoves, Op
 from equitangents.kernels.rotations import FullMean
 from equitangents.nn.conv import symmetric_box
 from equitangents.nn.layer import LinearLayer, OnGroup, Signal
@@ -65,7 +65,7 @@ def freeze_window(window: WindowLike) -> str | tuple[int, ...] | Elements:
 
 
 def freeze_weights(weights: Sequence[float] | np.ndarray | None) -> tuple[float, ...] | None:
-    """A profile as a tuple of numbers that sum to one."""
+    """The profile `weights` as a tuple of numbers that sum to one."""
     if weights is None:
         return None
     profile = np.asarray(weights, np.float64).ravel()
@@ -77,7 +77,7 @@ def freeze_weights(weights: Sequence[float] | np.ndarray | None) -> tuple[float,
 
 
 def profile(weights: Sequence[float] | np.ndarray | None, count: int) -> Float[np.ndarray, " window"]:
-    """The weight of each of the window's elements, uniform if none are given."""
+    """The weight of each element of the window, uniform for None."""
     if weights is None:
         return np.full(count, 1.0 / count)
     if len(weights) != count:
@@ -86,7 +86,7 @@ def profile(weights: Sequence[float] | np.ndarray | None, count: int) -> Float[n
 
 
 def explicit(numbers: Sequence[int], count: int) -> Int[np.ndarray, " window"]:
-    """A list of element numbers, checked."""
+    """The list of element numbers as a checked array."""
     found = np.array(numbers, np.int64)
     if found.min() < 0 or found.max() >= count:
         raise NetworkError("window", (int(found.min()), int(found.max())), range(count), verb="holds numbers between")
@@ -118,7 +118,7 @@ class _OnTable(LinearLayer):
         object.__setattr__(self, "weights", freeze_weights(self.weights))
 
     def chosen(self, count: int, torus: tuple[int, ...] | None) -> Int[np.ndarray, " window"]:
-        """The window's elements among so many; those of a box are points of a torus."""
+        """The elements in the window, numbers below `count`; a box is one of points of the torus."""
         if isinstance(self.window, Elements):
             return explicit(self.window.numbers, count)
         if self.window == "full":
@@ -129,14 +129,14 @@ class _OnTable(LinearLayer):
 
     @abc.abstractmethod
     def table(self, signal: Signal) -> tuple[FrozenArray, np.ndarray]:
-        """(index, (|G|, |S|), and v(s), the weight of each of the window's elements)."""
+        """(index (|G|, |S|), the weight v(s) of each element in the window)."""
 
     @abc.abstractmethod
     def _folds(self, signal: Signal, group: Group) -> bool:
-        """Whether a uniform box in space that the rotations map to itself is the same window at each of them."""
+        """Whether rotations map the window, a uniform box in space, to itself."""
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
-        """A window on the grid, where it folds."""
+        """The window's operation on the grid if it folds, else None."""
         box = symmetric_box(self.window, group) if self.weights is None else None
         return (box, self.scales.affine(signal.channels)) if box and self._folds(signal, group) else None
 
@@ -146,7 +146,7 @@ class _OnTable(LinearLayer):
 
     def window_mean(self, signal: Signal) -> tuple[Any, ...]:
         index, weights = self.table(signal)
-        return (Table(index, FrozenArray(weights)),)
+        return (IndexTable(index, FrozenArray(weights)),)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Signals on the group, (N, |G|, channels): W_std/√n Σ_s √v(s) W(s) x(index[:, s]) + b_std · b.
@@ -173,7 +173,7 @@ class _OnTable(LinearLayer):
 
 @dataclass(frozen=True)
 class Lift(_OnTable):
-    """A convolution of a signal with filters that the group moves.
+    """A convolution of a signal with filters transformed by the group.
 
     N(f)(g) = W_std/√n Σ_{x∈S} √v(x) κ(x) f(g·x) + b_std · b;  K'(g,g') = W_std² Σ_x v(x) K(gx, g'x) + b_std².
 
@@ -199,7 +199,7 @@ class Lift(_OnTable):
 
     @property
     def action(self) -> Action:
-        """Moves of positions by the group."""
+        """The group's action on positions."""
         assert isinstance(self.onto, Action)
         return self.onto
 
@@ -227,16 +227,16 @@ class Lift(_OnTable):
         return self.action.group
 
     def _folds(self, signal: Signal, group: Group) -> bool:
-        """Whether the action moves position number p as the group moves grid point number p."""
+        """Whether the group moves position p as it moves grid point p."""
         assert isinstance(group, GridGroup)
         standard = grid(group)
         if self.action == standard:
             return True
         return np.array_equal(self._points(signal).array, _position_table(standard, group.shape).array)
 
-    def fibres(self, signal: Signal) -> GroupFibres:
+    def group_moves(self, signal: Signal) -> GroupMoves:
         """Moves of positions, x → q·x, and of the group, g → q·g."""
-        return GroupFibres(self._points(signal), multiplication_table(self.action.group))
+        return GroupMoves(self._points(signal), multiplication_table(self.action.group))
 
 
 @lru_cache(maxsize=64)
@@ -249,7 +249,7 @@ def _position_table(action: Action, shape: tuple[int, ...]) -> FrozenArray:
 
 @lru_cache(maxsize=64)
 def multiplication_table(group: Group) -> FrozenArray:
-    """table[a, b] = a·b, hashed once."""
+    """table[a, b] = a·b, with its hash cached."""
     return FrozenArray(np.asarray(group.table, np.int32))
 
 
@@ -258,10 +258,10 @@ class GroupConv(_OnTable):
     """A convolution on the group.
 
     K'(g,g') = W_std² Σ_{h∈S} v(h) K(gh, g'h) + b_std², and Θ' = K' + W_std² Σ_h v(h) Θ(gh, g'h).
-    Follows a Lift. `window` S: a centred box of translations (wallpaper and translation groups) with all rotations and
-    reflections, or with those of `rotations` alone (a number r for the rotation r, a pair (r, f) for r with reflection
-    f); a list of group elements; or "full". `weights` v: a profile over S, normalised to sum 1; uniform by default.
-    On SO(3) and O(3) the window is "full".
+    Follows a Lift. `window` S: a centred box of translations (wallpaper and translation groups), combined with all
+    rotations and reflections, or only with `rotations` (a number r for the rotation r, a pair (r, f) for r with
+    reflection f); a list of group elements; or "full". `weights` v: a profile over S, normalised to sum 1; uniform by
+    default. On SO(3) and O(3) the window is "full".
     """
 
     channels: int
@@ -280,7 +280,7 @@ class GroupConv(_OnTable):
         return Signal(signal.positions, self.channels, gaussian=True)
 
     def filter_shape(self, signal: Signal) -> tuple[int, ...]:
-        """(|S|,); on SO(3) one entry for each entry of the D^l, (parities, Σ_l (2l + 1)²)."""
+        """(|S|,); on SO(3) (parities, Σ_l (2l + 1)²), one entry for each entry of the D^l."""
         group = _rotations(signal)
         if group is not None:
             return (2 if group.reflections else 1, blocks(group.bandlimit)[-1].stop)
@@ -316,7 +316,7 @@ class GroupConv(_OnTable):
         return right_translations(group, tuple(chosen.tolist())), profile(self.weights, len(chosen))
 
     def _points(self, group: WallpaperGroup) -> list[int]:
-        """The numbers of the rotations and reflections in the window."""
+        """Point-group indices of the window's rotations and reflections."""
         if self.rotations is None:
             return list(range(group.point_order))
         rotations = cast("tuple[tuple[int, int], ...]", self.rotations)
@@ -327,12 +327,12 @@ class GroupConv(_OnTable):
         return [reflection * group.rotations + rotation for rotation, reflection in rotations]
 
     def _folds(self, signal: Signal, group: Group) -> bool:
-        """Whether all rotations are in the window."""
+        """Whether the window contains all rotations."""
         return self.rotations is None
 
 
 def _rotations(signal: Signal) -> RotationGroup | None:
-    """The group of a signal on sampled rotations; None for others."""
+    """The rotation group of a signal on sampled rotations, or None."""
     return signal.positions.rotations if isinstance(signal.positions, OnGroup) else None
 
 
@@ -356,7 +356,7 @@ def right_translations(group: Group, elements: tuple[int, ...]) -> FrozenArray:
 
 
 def convolve_rotations(x: jax.Array, filters: jax.Array, group: RotationGroup) -> jax.Array:
-    """Signals (N, order, n) on a group's rotations, convolved with filters (parities, Σ_l (2l + 1)², n, channels)."""
+    """Signals (N, order, n) on a rotation group, convolved with filters (parities, Σ_l (2l + 1)², n, channels)."""
     synthesis, analysis = (jnp.asarray(t, x.dtype) for t in _transforms(group))
     parts = jnp.split(x, len(filters), axis=1)  # with reflections: R and -R
     if len(parts) == 2:
@@ -383,7 +383,7 @@ def degree_dimensions(bandlimit: int) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def _transforms(group: RotationGroup) -> tuple[np.ndarray, np.ndarray]:
-    """(from coefficients F to values, from values to coefficients) on the proper rotations of a group."""
+    """(matrix from coefficients F to values, its inverse by quadrature) on the group's rotations of determinant 1."""
     proper = RotationGroup(group.bandlimit, reflections=False)
     D = wigner_basis(proper, group.bandlimit)
     return D * degree_dimensions(group.bandlimit), (D * proper.weights[:, None]).T

@@ -1,7 +1,7 @@
 """Base of layers: immutable specifications that can be initialised, applied, and lowered to a field program.
 
-A `Signal` is what goes between layers: positions, channels and their distribution. A `Structure` goes with the signals
-of a finite network: masks, graphs, and the key of dropout.
+A `Signal` describes what passes between layers: positions, channels and their distribution. A `Structure` accompanies
+the signals of a finite network: masks, graphs, and the key of dropout.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.operations import Affine, Dual, DualActivation, Flatten, RatedAffine
-from equitangents.kernels.program import GroupFibres, Op
+from equitangents.kernels.operations import Affine, Dual, DualActivation, Flattening, RatedAffine
+from equitangents.kernels.program import GroupMoves, Op
 from equitangents.kernels.rotations import Sphere
 from equitangents.precision import standard_normal
 from equitangents.steerable import Features
@@ -32,7 +32,7 @@ from equitangents.validation import check_choice, check_number, check_whole
 
 
 class _Positions:
-    """Positions that are no grid, and count alike, unless they say more."""
+    """Base of position sets; by default no grid, with equal weights."""
 
     shape: tuple[int, ...]
     axes: ClassVar[int | None] = None
@@ -48,7 +48,7 @@ class _Positions:
 
 @dataclass(frozen=True)
 class Grid(_Positions):
-    """A grid of positions; the shape () is a plain vector of channels, and a point set is a grid of one dimension."""
+    """A grid of positions. The shape () is a plain vector of channels; a point set is a one-dimensional grid."""
 
     shape: tuple[int, ...]
 
@@ -62,7 +62,7 @@ class Grid(_Positions):
 
 @dataclass(frozen=True)
 class OnGroup(_Positions):
-    """One position for every element of a group, or for every one that SO(3) or O(3) is sampled at."""
+    """One position for each element of a finite group, or for each sample of SO(3) or O(3)."""
 
     group: Group | RotationGroup
 
@@ -72,7 +72,7 @@ class OnGroup(_Positions):
 
     @property
     def rotations(self) -> RotationGroup | None:
-        """The group, if it is sampled; None for a finite one."""
+        """The group if it is sampled; None if it is finite."""
         return self.group if isinstance(self.group, RotationGroup) else None
 
     @property
@@ -84,7 +84,7 @@ class OnGroup(_Positions):
 
 
 @dataclass(frozen=True)
-class Blocks(_Positions):
+class Cosets(_Positions):
     """Positions that are cosets of a subgroup: only pooling, flattening and dense layers may follow."""
 
     cosets: int
@@ -99,15 +99,15 @@ class Blocks(_Positions):
 
 @dataclass(frozen=True)
 class Steered(_Positions):
-    """Steerable features on `points`, whose channels are coordinates and then features; None: of a whole input.
+    """Steerable features at `points`, with coordinates as leading channels; points None: global features.
 
-    `given`: they are the input's own, as many copies as there are; after weights copies are infinitely many.
+    `deterministic`: they are the input's own, as many copies as there are; after weights copies are infinitely many.
     `grid`: that of the pixels that the points are, if they are.
     """
 
     features: Features
     points: int | None = None
-    given: bool = True
+    deterministic: bool = True
     grid: tuple[int, ...] = ()
 
     @property
@@ -116,7 +116,7 @@ class Steered(_Positions):
 
     @property
     def coordinates(self) -> int:
-        """How many channels are coordinates, 2 or 3 of points."""
+        """Number of coordinate channels: 2 or 3 at points, 0 for global features."""
         return 0 if self.points is None else self.features.space
 
     def __str__(self) -> str:
@@ -124,7 +124,7 @@ class Steered(_Positions):
         return f"{at} with features {self.features} of {self.features.group}"
 
 
-Positions = Grid | OnGroup | Blocks | Steered
+Positions = Grid | OnGroup | Cosets | Steered
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Signal:
     """Fields of `channels` features over `positions`.
 
     `gaussian`: at infinite width each channel is a Gaussian process, which is what a nonlinearity needs before it.
-    `given`: nothing random has happened yet: the signal is a function of the input alone.
+    `deterministic`: nothing random has happened yet: the signal is a function of the input alone.
     `uneven`: channels are not alike and may have means of their own, so that one mean does not stand for them.
     """
 
@@ -141,7 +141,7 @@ class Signal:
     positions: Positions
     channels: int
     gaussian: bool = False
-    given: bool = False
+    deterministic: bool = False
     uneven: bool = False
 
     @property
@@ -151,7 +151,7 @@ class Signal:
 
     @property
     def axes(self) -> int | None:
-        """The number of axes of its grid; None where there is no grid."""
+        """The number of axes of its grid; None without a grid."""
         return self.positions.axes
 
 
@@ -163,8 +163,8 @@ Signals = Any
 class Structure:
     """mask (N, *positions) of the signal or None, graphs (N, P, P) or None, and a key or None.
 
-    The mask of vectors, (N,), says of which inputs anything is left. `masks` is what windows make of missing positions
-    (`kernels.structured`).
+    The mask of vectors, (N,), marks inputs with an existing position. `masks` is the convention for windows with
+    missing positions (`kernels.structured`).
     """
 
     mask: Tree = None
@@ -192,11 +192,11 @@ def plain(value: Any) -> Any:
 
 
 class _OfPlainNumbers(abc.ABCMeta):
-    """Constructors of layers read arrays without axes as numbers: layers are compared, hashed and saved by them."""
+    """Metaclass that converts 0-d arrays in constructors to numbers, by which layers are compared, hashed and saved."""
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """That of the constructor, which `__call__` would hide."""
+        """The constructor's signature, which `__call__` would hide."""
         found = inspect.signature(cls.__init__)  # type: ignore[misc]
         return found.replace(parameters=list(found.parameters.values())[1:])
 
@@ -207,7 +207,7 @@ class _OfPlainNumbers(abc.ABCMeta):
 
 
 class Layer(metaclass=_OfPlainNumbers):
-    """A layer: `init` makes parameters, `apply` maps signals, `lower` gives its operations on kernels."""
+    """A layer: `init` makes parameters, `apply` maps signals, `lower` returns its operations on kernels."""
 
     has_weights: ClassVar[bool] = True
     """Whether it, or a layer inside it, has parameters."""
@@ -220,7 +220,7 @@ class Layer(metaclass=_OfPlainNumbers):
     ends_on_points: ClassVar[bool] = False
     """Whether a network that ends with it has its outputs on points, and a kernel field of them."""
     steers: ClassVar[bool] = False
-    """Whether it works on steerable features: features that rotations turn by irreps."""
+    """Whether it works on steerable features: features that transform by irreps of rotations."""
     follows_moves: ClassVar[bool | None] = None
     """Whether a function without weights follows moves of the positions before it; None of linear maps."""
     lifts_to: ClassVar[Group | RotationGroup | None] = None
@@ -234,7 +234,7 @@ class Layer(metaclass=_OfPlainNumbers):
 
     @abc.abstractmethod
     def signal(self, signal: Signal) -> Signal:
-        """Output signal for the input `signal`; raises NetworkError if that does not fit."""
+        """Output signal for the input `signal`; raises NetworkError if the input does not fit."""
 
     @abc.abstractmethod
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
@@ -249,13 +249,13 @@ class Layer(metaclass=_OfPlainNumbers):
         """Operations on kernels (`Op`, or `RotationOp` on rotations)."""
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
-        """Operations for inputs with missing positions, whose windows are those of the smaller inputs that are left."""
+        """Operations for inputs with missing positions, whose windows are those of the remaining smaller inputs."""
         return self.lower(signal)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """(output, structure after it) of a signal with a `Structure`: masks, graphs, a key for dropout.
+        """(output, structure after the layer) for a signal with a `Structure`: masks, graphs, a key for dropout.
 
-        Layers that say nothing else act as without it, and leave missing positions at zero.
+        By default the layer acts as without it and keeps missing positions at zero.
         """
         y, mask = self.apply(params, x, signal), structure.mask
         if mask is None:
@@ -267,22 +267,22 @@ class Layer(metaclass=_OfPlainNumbers):
             raise NetworkError("layers", self, "layers that take masks", verb="hold")
         return structure.after(y, mask)
 
-    def fibres(self, signal: Signal) -> GroupFibres | Sphere | None:
+    def group_moves(self, signal: Signal) -> GroupMoves | Sphere | None:
         """Moves of positions by group elements, for a layer that lifts to a group; else None."""
         return None
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
         """Operations on the grid of `group`, if they are the same at every rotation and reflection; else None.
 
-        A network all of whose layers fold takes the shortcut of `nn.sequential`. Unless a layer says more, operations
-        fold that act at each position alike, or are its mean over all.
+        A network whose layers all fold takes the shortcut of `nn.sequential`. By default, operations fold that act at
+        each position separately, or average over all positions.
         """
         ops = self.lower(signal)
-        return ops if all(isinstance(op, Affine | Dual | Flatten) for op in ops) else None
+        return ops if all(isinstance(op, Affine | Dual | Flattening) for op in ops) else None
 
 
 def every(layers: Iterable[Layer]) -> Iterator[Layer]:
-    """The layers, each followed by those inside it, one branch after another."""
+    """All layers, each followed by the layers inside it, branch by branch."""
     for layer in layers:
         yield layer
         for branch in layer.inner:
@@ -290,14 +290,14 @@ def every(layers: Iterable[Layer]) -> Iterator[Layer]:
 
 
 class ByRun(Layer):
-    """A layer that defines `run`: `apply` is that without masks, graphs and keys."""
+    """A layer that defines `run`; `apply` is `run` without masks, graphs and keys."""
 
     @abc.abstractmethod
     def run(self, params: Params, x: Tree, signal: Tree, structure: Tree) -> Tree:
-        """(output, structure after it) of a signal with a `Structure`: masks, graphs, a key for dropout."""
+        """(output, structure after the layer) for a signal with a `Structure`: masks, graphs, a key for dropout."""
 
     def apply(self, params: Params, x: Tree, signal: Tree) -> Tree:
-        """The output of `run` without a structure."""
+        """The output of `run` with no structure."""
         return self.run(params, x, signal, Structure())[0]
 
 
@@ -307,12 +307,12 @@ class ParameterFree(Layer):
     has_weights: ClassVar[bool] = False
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
-        """An empty tuple, since nothing is trained."""
+        """An empty tuple: the layer has no parameters."""
         return ()
 
 
 class Nonlinearity(ParameterFree):
-    """A function φ of every channel at every position: `function` of arrays, and `dual`, its activation kernel."""
+    """An elementwise function φ: `function` on arrays, and `dual`, its activation kernel."""
 
     follows_moves: ClassVar[bool | None] = True
 
@@ -332,7 +332,7 @@ class Nonlinearity(ParameterFree):
 
     def signal(self, signal: Signal) -> Signal:
         """A field on the positions that come in, no longer Gaussian."""
-        if not (signal.gaussian or signal.given):
+        if not (signal.gaussian or signal.deterministic):
             raise NetworkError(
                 "a nonlinearity needs a Gaussian field before it, that is a linear layer (Dense, Conv, ...); after "
                 "another nonlinearity compose the two with Elementwise, and put it before Flatten, not after"
@@ -355,9 +355,8 @@ PARAMETRISATIONS = ("ntk", "standard")
 class Weights:
     """Weights and bias of a linear map: in NTK parametrisation y = W_std/√fan_in · W x + b_std · b, all N(0, 1).
 
-    In the standard one y = W x/√s + b with W ~ N(0, s W_std²/fan_in), b ~ N(0, b_std²) and s the `width_scale`, 1
-    unless said otherwise. There is a bias where b_std > 0, or as `bias` says: one of b_std = 0 starts at 0, and is
-    trained.
+    In the standard one y = W x/√s + b with W ~ N(0, s W_std²/fan_in), b ~ N(0, b_std²) and s the `width_scale`
+    (default 1). `bias` None: a bias if b_std > 0. A bias with b_std = 0 starts at 0 and is trained.
     """
 
     W_std: float
@@ -368,13 +367,13 @@ class Weights:
 
     @property
     def has_bias(self) -> bool:
-        """Whether there is a bias that has any effect: in NTK parametrisation it is multiplied by b_std."""
+        """Whether the bias has an effect: in NTK parametrisation it is multiplied by b_std."""
         if self.parametrisation == "ntk" or self.bias is None:
             return self.b_std > 0
         return self.bias
 
     def affine(self, fan_in: int) -> Affine:
-        """Operation on kernels; in standard parametrisation Θ' = fan_in/s K + 1 (with a bias) + W_std² Θ."""
+        """The operation on kernels; in standard parametrisation Θ' = fan_in/s K + 1 (with a bias) + W_std² Θ."""
         if self.parametrisation == "ntk":
             return Affine(self.W_std**2, self.b_std**2)
         return RatedAffine(self.W_std**2, self.b_std**2, fan_in / self.width_scale, float(self.has_bias))
@@ -399,11 +398,9 @@ class Weights:
         return params["w"] * (self.W_std / math.sqrt(fan_in))
 
     def multiply(self, params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
-        """Inputs times weights plus bias, W_std/√n · x W + b_std · b, along the last axis.
+        """Inputs times weights plus bias, W_std/√n · x W + b_std · b, along the last axis; weights are (n, outputs).
 
-        Weights are (n, outputs).
-
-        Positions join the batch first: XLA's CPU backend takes twice as long over a product of higher rank.
+        Positions are merged with the batch: XLA's CPU backend takes twice as long for products of higher rank.
         """
         w = self.scaled(params, x.shape[-1])
         return self.add_bias(params, (x.reshape((-1, x.shape[-1])) @ w).reshape((*x.shape[:-1], -1)))
@@ -417,7 +414,7 @@ class Weights:
 
 
 class LinearLayer(Layer):
-    """Weights for each entry of a filter and each channel in, one bias a channel out; see `Weights`."""
+    """A layer with weights for each filter entry and input channel, and one bias per output channel; see `Weights`."""
 
     channels: int
     W_std: float
@@ -427,7 +424,7 @@ class LinearLayer(Layer):
     width_scale: float = 1.0
 
     def __repr__(self) -> str:
-        """The constructor's call, with hidden fields that differ from their default."""
+        """The constructor's call, with hidden fields that differ from their defaults."""
         shown = [f for f in fields(self) if f.repr or getattr(self, f.name) != f.default]  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 
@@ -446,15 +443,15 @@ class LinearLayer(Layer):
         return Weights(self.W_std, self.b_std, self.parametrisation, self.bias, self.width_scale)
 
     def filter_shape(self, signal: Signal) -> tuple[int, ...]:
-        """How many entries a filter has, along one or more axes; none without a window."""
+        """Shape of a filter's entries, along one or more axes; () without a window."""
         return ()
 
     def window_mean(self, signal: Signal) -> tuple[Any, ...]:
-        """Operations that take kernels to their means over the window."""
+        """Operations that average kernels over the window."""
         return ()
 
     def fan_in(self, signal: Signal) -> int:
-        """The inputs n that one weight each is for, at one entry of a filter."""
+        """The number n of inputs of one output, per filter entry."""
         return signal.channels
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
@@ -463,10 +460,10 @@ class LinearLayer(Layer):
         return self.scales.init(key, shape, (self.channels,), dtype)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """Mean over the window, then weights and bias."""
+        """The mean over the window, then weights and bias."""
         return (*self.window_mean(signal), self.scales.affine(self.fan_in(signal)))
 
 
 def check_scale(name: str, value: object) -> None:
-    """Raise unless `value` is a finite standard deviation, at least zero."""
+    """Raise unless `value` is a standard deviation: finite and at least zero."""
     check_number(name, value, "a finite number, at least 0", lambda v: v >= 0)

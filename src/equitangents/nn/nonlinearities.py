@@ -1,4 +1,4 @@
-"""Nonlinearities of one number, each with its activation kernel: in closed form, or of any function."""
+"""Elementwise nonlinearities, each with its activation kernel: in closed form, or computed for any function."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from equitangents.validation import check_number, check_whole
 class Relu(Nonlinearity):
     """max(x, 0), without gain."""
 
-    dual: ClassVar[DualActivation] = duals.PiecewiseLinear(0.0)  # arc-cosine kernels of order 1 and 0
+    dual: ClassVar[DualActivation] = duals.PiecewiseLinearDual(0.0)  # arc-cosine kernels of order 1 and 0
     function = staticmethod(jax.nn.relu)
 
 
@@ -38,7 +38,7 @@ class LeakyRelu(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        return duals.PiecewiseLinear(float(self.negative_slope))
+        return duals.PiecewiseLinearDual(float(self.negative_slope))
 
     def function(self, x: jax.Array) -> jax.Array:
         return jnp.where(x > 0, x, self.negative_slope * x)
@@ -48,7 +48,7 @@ class LeakyRelu(Nonlinearity):
 class Abs(Nonlinearity):
     """The absolute value |x|, without gain."""
 
-    dual: ClassVar[DualActivation] = duals.PiecewiseLinear(-1.0)  # arc-cosine kernels, for a slope of -1 below zero
+    dual: ClassVar[DualActivation] = duals.PiecewiseLinearDual(-1.0)  # arc-cosine kernels, for a slope of -1 below zero
     function = staticmethod(jnp.abs)
 
 
@@ -56,7 +56,7 @@ class Abs(Nonlinearity):
 class Erf(Nonlinearity):
     """The error function erf(x), a sigmoid from −1 to 1."""
 
-    dual: ClassVar[DualActivation] = duals.Erf()  # the arcsine kernel, in closed form
+    dual: ClassVar[DualActivation] = duals.ErfDual()  # the arcsine kernel, in closed form
     function = staticmethod(jax.lax.erf)
 
 
@@ -64,7 +64,7 @@ class Erf(Nonlinearity):
 class Gelu(Nonlinearity):
     """x Φ(x), exact (no tanh approximation)."""
 
-    dual: ClassVar[DualActivation] = duals.Gelu()  # moments of Gelu in closed form
+    dual: ClassVar[DualActivation] = duals.GeluDual()  # moments of Gelu in closed form
     function = staticmethod(partial(jax.nn.gelu, approximate=False))
 
 
@@ -72,7 +72,7 @@ class Gelu(Nonlinearity):
 class Sin(Nonlinearity):
     """The sine sin(x), for signals that oscillate."""
 
-    dual: ClassVar[DualActivation] = duals.Sin()  # moments of the sine in closed form
+    dual: ClassVar[DualActivation] = duals.SinDual()  # moments of the sine in closed form
     function = staticmethod(jnp.sin)
 
 
@@ -80,7 +80,7 @@ class Sin(Nonlinearity):
 class Cos(Nonlinearity):
     """The cosine cos(x), for signals that oscillate."""
 
-    dual: ClassVar[DualActivation] = duals.Cos()  # moments of the cosine in closed form
+    dual: ClassVar[DualActivation] = duals.CosDual()  # moments of the cosine in closed form
     function = staticmethod(jnp.cos)
 
 
@@ -88,7 +88,7 @@ class Cos(Nonlinearity):
 class Sign(Nonlinearity):
     """The sign of x: K' = 1 - 2θ/π, θ the angle between the fields. There is no NTK: the derivative is infinite."""
 
-    dual: ClassVar[DualActivation] = duals.Sign()  # moments of the sign, which has no derivative
+    dual: ClassVar[DualActivation] = duals.SignDual()  # moments of the sign, which has no derivative
     function = staticmethod(jnp.sign)
 
 
@@ -96,7 +96,7 @@ class Sign(Nonlinearity):
 class Heaviside(Nonlinearity):
     """1 where x > 0, else 0: K' = (1 - θ/π)/2. There is no NTK: the derivative is infinite."""
 
-    dual: ClassVar[DualActivation] = duals.Heaviside()  # moments of the step, which has no derivative
+    dual: ClassVar[DualActivation] = duals.HeavisideDual()  # moments of the step, which has no derivative
 
     def function(self, x: jax.Array) -> jax.Array:
         return jnp.where(x > 0, 1, 0).astype(x.dtype)
@@ -125,15 +125,15 @@ _VARIANCES = np.array([1e-2, 1e-1, 0.5, 1.0, 2.0, 4.0])  # at which a function i
 
 @dataclass(frozen=True)
 class Elementwise(Nonlinearity):
-    """Any differentiable function of one number, elementwise; its kernel holds a tolerance, which is checked in use.
+    """Any differentiable elementwise function; its kernel keeps to a tolerance, which is checked at run time.
 
-    E[φ²], E[φ'²], E[φ'φ'] and E[(φ(u)-φ(v))²] have a relative error of about `tolerance` at most (or of some hundred
-    roundings of the precision) at every variance and angle that a kernel reads; where that cannot be had, as with
-    kinks away from zero, the kernel raises NotFiniteError, and in traced programs it is NaN. A function that misses it
-    at variances from 0.01 to 4 already, or has a jump, is refused at once.
+    E[φ²], E[φ'²], E[φ'φ'] and E[(φ(u)-φ(v))²] have a relative error of at most about `tolerance` (or some hundred
+    rounding errors) at every variance and angle that occurs. If that is impossible, as with kinks away from zero, the
+    kernel raises NotFiniteError; in traced programs it is NaN. Functions that miss the tolerance at variances from 0.01
+    to 4, or have a jump, are refused at once.
 
-    The C++ engine has tables of smooth functions, made once for each function object; outside of these, and of others,
-    Hermite series are summed where at most 256 terms suffice (tanh: to variances of about 20). Beyond, each pair is an
+    The C++ engine tabulates smooth functions, once per function object. Outside of the tables, and for other functions,
+    it sums Hermite series if at most 256 terms suffice (tanh: up to variances of about 20). Otherwise each pair is an
     integral over the plane, correct at any variance and thousands of times slower.
     """
 
@@ -154,9 +154,9 @@ class Elementwise(Nonlinearity):
         try:
             values, slopes = both(where)
         except Exception as error:
-            said = next(iter(str(error).splitlines()), "")
+            message = next(iter(str(error).splitlines()), "")
             raise InvalidArgumentError(
-                "fn", self.fn, _WANTED, f"JAX cannot differentiate it: {type(error).__name__}: {said[:120]}"
+                "fn", self.fn, _WANTED, f"JAX cannot differentiate it: {type(error).__name__}: {message[:120]}"
             ) from error
         if values.shape != where.shape:
             raise InvalidArgumentError("fn", values.shape, where.shape, _WANTED, verb="gives values of shape")
@@ -167,7 +167,7 @@ class Elementwise(Nonlinearity):
             raise InvalidArgumentError("fn", at, wanted, verb="has no finite value or derivative at")
 
     def _check_error(self) -> None:
-        """Raise InvalidArgumentError where integrals miss the tolerance at ordinary variances."""
+        """Raise InvalidArgumentError if integrals miss the tolerance at variances from 0.01 to 4."""
         errors = np.asarray(jax.jit(lambda q: line(self.fn, q, 1).error)(jnp.asarray(_VARIANCES)))
         at = int(np.argmax(errors))  # of NaN, if there is any
         if not errors[at] <= bound(self.tolerance, np.float64):
@@ -188,7 +188,7 @@ _HIGHEST = 20  # degrees, beyond which factorials leave the digits of float64
 
 
 class _Polynomial(Nonlinearity):
-    """Σ_j c_j x^j with the coefficients that a subclass gives."""
+    """Σ_j c_j x^j with the coefficients `powers` of a subclass."""
 
     def powers(self) -> tuple[float, ...]:
         """Coefficients c_0, c_1, …"""
@@ -197,7 +197,7 @@ class _Polynomial(Nonlinearity):
     @property
     def dual(self) -> DualActivation:
         """Moments in finite sums (Mehler's formula)."""
-        return duals.Polynomial(self.powers())
+        return duals.PolynomialDual(self.powers())
 
     def function(self, x: jax.Array) -> jax.Array:
         """The polynomial of every entry, by Horner's rule."""
@@ -209,7 +209,7 @@ class _Polynomial(Nonlinearity):
 
 @dataclass(frozen=True)
 class Polynomial(_Polynomial):
-    """Σ_j c_j x^j of coefficients (c_0, c_1, …), lowest power first."""
+    """Σ_j c_j x^j with coefficients (c_0, c_1, …), lowest power first."""
 
     coefficients: Sequence[float]
 
@@ -268,10 +268,10 @@ class RectifiedMonomial(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """Moments in closed form, by a recursion over degrees."""
+        """Activation kernel with moments in closed form, by a recursion over degrees."""
         if self.degree == 0:
-            return duals.Heaviside()
-        return duals.PiecewiseLinear(0.0) if self.degree == 1 else duals.RectifiedMonomial(self.degree)
+            return duals.HeavisideDual()
+        return duals.PiecewiseLinearDual(0.0) if self.degree == 1 else duals.RectifiedMonomialDual(self.degree)
 
     def function(self, x: jax.Array) -> jax.Array:
         return jnp.where(x > 0, jnp.where(x > 0, x, 1) ** self.degree, 0).astype(x.dtype)
@@ -290,7 +290,7 @@ class Exp(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        return duals.Exp(float(self.a), float(self.b))
+        return duals.ExpDual(float(self.a), float(self.b))
 
     def function(self, x: jax.Array) -> jax.Array:
         return self.a * jnp.exp(self.b * x)
@@ -309,7 +309,7 @@ class Gaussian(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        return duals.Gaussian(float(self.a), float(self.b))
+        return duals.GaussianDual(float(self.a), float(self.b))
 
     def function(self, x: jax.Array) -> jax.Array:
         return self.a * jnp.exp(self.b * x * x)
@@ -326,7 +326,7 @@ class Rbf(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        return duals.Rbf(float(self.gamma))
+        return duals.RbfDual(float(self.gamma))
 
     def function(self, x: jax.Array) -> jax.Array:
         return math.sqrt(2) * jnp.sin(math.sqrt(2 * self.gamma) * x + math.pi / 4)
@@ -337,7 +337,7 @@ class Exponential(Nonlinearity):
     """The normalised exponential kernel K' = √(q q') exp(γ (cos θ - 1)), cos θ = K/√(q q').
 
     Source: Shankar et al. 2020, *Neural kernels without tangents* (there: the normalised Gaussian kernel, γ = 1). It is
-    the limit of r exp(√γ x/r - γ), where r² is the mean of x² over a position's channels; `Exp` is plain, a·exp(b x).
+    the limit of r exp(√γ x/r - γ), where r² is the mean of x² over a position's channels; for a·exp(b x) use `Exp`.
     """
 
     gamma: float = 1.0
@@ -347,7 +347,7 @@ class Exponential(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        return duals.NormalisedExponential(float(self.gamma))
+        return duals.NormalisedExponentialDual(float(self.gamma))
 
     def function(self, x: jax.Array) -> jax.Array:
         square = jnp.mean(x * x, axis=-1, keepdims=True)

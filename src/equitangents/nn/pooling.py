@@ -31,16 +31,16 @@ from equitangents.nn.conv import (
     window_box,
     windows_left,
 )
-from equitangents.nn.layer import Blocks, Grid, OnGroup, ParameterFree, Signal, Structure
+from equitangents.nn.layer import Cosets, Grid, OnGroup, ParameterFree, Signal, Structure
 from equitangents.structured import SMALLER
 from equitangents.validation import check_choice
 
 
 class _Pool(ParameterFree):
-    """Base of pools: under a mask they average over existing positions."""
+    """Base of pools; under a mask they average over existing positions."""
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """As `apply`; under a mask as on the smaller input, or as the mask's convention says."""
+        """As `apply`; under a mask as on the smaller input, or by the mask's convention."""
         if structure.mask is None:
             return self.apply(params, x, signal), structure
         op = self.lower_masked(signal)[0] if structure.masks == SMALLER else self.lower(signal)[0]
@@ -52,7 +52,7 @@ class _Pool(ParameterFree):
 def _pooled(
     x: jax.Array, structure: Structure, op: Pool | BlockSums, shape: tuple[int, ...]
 ) -> tuple[jax.Array, Structure]:
-    """Means (or sums) over the positions of each block that the mask leaves: (N, *shape, C), and the blocks' mask."""
+    """(means or sums over the existing positions of each block (N, *shape, C), the mask of the blocks)."""
     member = jnp.asarray(op.labels.array)[None, None] == jnp.arange(op.blocks)[None, :, None]
     weights = (member & structure.mask.reshape((len(x), 1, -1))).astype(x.dtype)
     there = weights.sum(axis=2) > 0
@@ -64,10 +64,10 @@ def _pooled(
 
 @dataclass(frozen=True)
 class AvgPool(_Pool):
-    """Mean over windows of the grid: K'(A,A') = mean of K over A × A', for two windows A and A'; and likewise Θ'.
+    """Mean over windows of the grid: K'(A,A') = mean of K over A × A', for two windows A and A'; Θ' likewise.
 
-    By default windows are blocks: stride = window, and ragged edges are dropped. `window` and `stride`: a number or one
-    for each dimension. `padding` is as in `Conv`; with "zero" the mean still divides by the whole window at borders.
+    By default windows are blocks: stride = window, and ragged edges are dropped. `window` and `stride`: a number, or
+    one per dimension. `padding` is as in `Conv`; with "zero" the mean still divides by the whole window at borders.
     """
 
     window: Sizes
@@ -81,16 +81,16 @@ class AvgPool(_Pool):
         check_choice("padding", self.padding, PADDINGS)
 
     def box(self, signal: Signal) -> Box:
-        """Where the windows read on the signal's grid."""
+        """The positions that the windows read on the signal's grid."""
         stride = self.window if self.stride is None else self.stride
         return window_box(self.window, stride, self.padding, grid_shape(signal))
 
     def signal(self, signal: Signal) -> Signal:
-        """The grid of windows; a Gaussian field stays one."""
+        """A signal on the grid of windows; a Gaussian field stays Gaussian."""
         return replace(signal, positions=Grid(self.box(signal).out_shape))
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Means over windows, one dimension after the other."""
+        """Means over windows, one dimension after another."""
         box = self.box(signal)
         x = padded(x, box)
         for axis, (w, s, n) in enumerate(zip(box.window, box.stride, box.out_shape, strict=True), start=1):
@@ -106,13 +106,13 @@ class AvgPool(_Pool):
         return (Pool(*_blocks(box)) if box.stride == box.window and not box.is_padded else WindowPool(box),)
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
-        """As `lower`; raises NetworkError where the windows of smaller inputs are others."""
+        """As `lower`; raises NetworkError if windows of smaller inputs start at other positions."""
         check_masked_windows(self.box(signal), self.padding)
         return self.lower(signal)
 
 
 def _blocks(box: Box) -> tuple[FrozenArray, int, Box]:
-    """(the block of each position, -1 at ragged edges, how many there are, the windows that they are)."""
+    """(the block of each position, −1 at ragged edges; the number of blocks; the blocks as a window)."""
     along = (-1,) + (1,) * len(box.window)
     block = np.indices(box.in_shape) // np.reshape(box.window, along)
     inside = (block < np.reshape(box.out_shape, along)).all(axis=0)
@@ -122,7 +122,7 @@ def _blocks(box: Box) -> tuple[FrozenArray, int, Box]:
 
 @dataclass(frozen=True)
 class SumPool(_Pool):
-    """Sums over blocks of the grid, with stride = window, dropping ragged edges: K'(A,A') = Σ of K over A × A'."""
+    """Sum over blocks of the grid, with stride = window, dropping ragged edges: K'(A,A') = Σ of K over A × A'."""
 
     window: Sizes
 
@@ -156,9 +156,9 @@ class GlobalSumPool(_Pool):
 
 @dataclass(frozen=True)
 class GlobalAvgPool(_Pool):
-    """Mean over all positions of a grid, or over every `every`-th along each dimension, beginning with the first.
+    """Mean over all positions of a grid, or over every `every`-th along each dimension, starting with the first.
 
-    `every` (a number or one for each dimension) leaves 1/every² of an image's positions, and as many of its fibres:
+    `every` (a number or one for each dimension) leaves 1/every² of an image's positions, and of its pair offsets:
     where fields are smooth that is nearly the same network, at 1/every² of the cost.
     """
 
@@ -194,7 +194,7 @@ class GroupPool(ParameterFree):
     """Mean over the group, or over each coset g·H of a subgroup H: a Subgroup, or a list of its elements.
 
     Pooling over left cosets keeps the network equivariant: the outputs live on G/H. K'(A,A') = mean of K over A × A'.
-    On SO(3) and O(3) it is the mean over the Haar measure; there it takes no subgroup.
+    On SO(3) and O(3) it is the mean over the Haar measure; subgroups are not supported there.
     """
 
     subgroup: Subgroup | Sequence[int] | None = None
@@ -210,7 +210,7 @@ class GroupPool(ParameterFree):
     def _labels(self, signal: Signal) -> np.ndarray:
         """The number of each position's coset."""
         positions, subgroup = signal.positions, self.subgroup
-        if not isinstance(positions, OnGroup) and not (isinstance(positions, Blocks) and subgroup is None):
+        if not isinstance(positions, OnGroup) and not (isinstance(positions, Cosets) and subgroup is None):
             raise NetworkError("signal", positions, "a signal on a group", "put a Lift before it", verb="is on")
         if subgroup is None:
             return np.zeros(positions.count, np.int32)
@@ -230,10 +230,10 @@ class GroupPool(ParameterFree):
     def signal(self, signal: Signal) -> Signal:
         """A plain vector, or a field on cosets; a Gaussian field stays Gaussian."""
         blocks = int(self._labels(signal).max()) + 1
-        return replace(signal, positions=Grid(()) if blocks == 1 else Blocks(blocks))
+        return replace(signal, positions=Grid(()) if blocks == 1 else Cosets(blocks))
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Means of the signal over cosets of the subgroup, (N, C) or (N, cosets, C); by quadrature on rotations."""
+        """Means of the signal over cosets, (N, C) or (N, cosets, C); by quadrature on sampled rotations."""
         labels, weights = self._labels(signal), signal.positions.weights
         if weights is not None:
             return jnp.einsum("r,nrc->nc", jnp.asarray(weights, x.dtype), x)

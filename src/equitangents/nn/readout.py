@@ -1,7 +1,7 @@
-"""Equivariant outputs: from signals on a group to a representation ρ of it.
+"""Equivariant outputs: linear maps from signals on a group to one of its representations ρ.
 
 y(f) = W_std/√n Σ_i ∫ ρ(g) v_i N_i(f)(g) dg + b_std · P b, with v_i ~ N(0, 1) in ℝ^d for each of n features and
-P = ∫ ρ(g) dg. These are all the linear maps with y(ρ_reg(h) f) = ρ(h) y(f).
+P = ∫ ρ(g) dg. All linear maps with y(ρ_reg(h) f) = ρ(h) y(f) have this form.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups import Group
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
 from equitangents.kernels.operations import FrozenArray
-from equitangents.kernels.program import GroupFibres, Program
+from equitangents.kernels.program import GroupMoves, Program
 from equitangents.kernels.projected import EquivariantOutputs, PositionMoves, RotationMoves
 from equitangents.kernels.rotations import Sphere
 from equitangents.nn.layer import Grid, LinearLayer, OnGroup, Signal
@@ -32,15 +32,15 @@ class Readout(LinearLayer):
     integral of Θ times W_std². So `net.kernel(x1, x2).ntk` is (N1, N2, d, d), with K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ.
 
     Args:
-        representation: An irrep of the group over the real numbers, a list of irreps (their direct sum: independent
-            blocks), a `groups.Representation`, or orthogonal matrices (order, d, d). An irrep of SO(2), O(2), SO(3) or
-            O(3) will do for a finite group of rotations, one of the point group for a wallpaper group, whose
-            translations then change nothing. The trivial one gives what GroupPool and Dense(1) give.
+        representation: A real irrep of the group, a list of irreps (their direct sum: independent blocks), a
+            `groups.Representation`, or orthogonal matrices (order, d, d). A finite group of rotations also takes irreps
+            of SO(2), O(2), SO(3) and O(3), a wallpaper group those of its point group, with trivial translations. The
+            trivial irrep gives the outputs of GroupPool and Dense(1).
         W_std: Standard deviation of the weights.
-        b_std: Standard deviation of the bias, along what no element of the group moves.
+        b_std: Standard deviation of the bias, which acts on the invariant subspace.
     """
 
-    is_last: ClassVar[bool] = True  # layers after it would mix outputs that turn into one another
+    is_last: ClassVar[bool] = True  # layers after it would mix equivariant outputs
     representation: RepresentationLike
     W_std: float = 1.0
     b_std: float = 0.0
@@ -52,10 +52,10 @@ class Readout(LinearLayer):
     @property
     def channels(self) -> int:  # type: ignore[override]
         """d, the number of outputs."""
-        return self._turned.dimension
+        return self._outputs.dimension
 
     @property
-    def _turned(self) -> Representation:
+    def _outputs(self) -> Representation:
         assert isinstance(self.representation, Representation)
         return self.representation
 
@@ -66,17 +66,17 @@ class Readout(LinearLayer):
             remedy = "put a Lift or SphereLift before it, and no pool between"
             raise NetworkError("signal", positions, "a signal on a group", remedy, verb="is on")
         try:
-            return self._turned.at(positions.group)
+            return self._outputs.at(positions.group)
         except InvalidArgumentError as error:
             raise NetworkError(str(error)) from None
 
     def signal(self, signal: Signal) -> Signal:
-        """A plain vector of d outputs, which are not alike."""
+        """A plain vector of d outputs with different distributions."""
         self.matrices(signal)
         return Signal(Grid(()), self.channels, uneven=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """(N, positions, n) to (N, d)."""
+        """The outputs (N, d) of a signal (N, positions, n)."""
         rho = self.matrices(signal)
         weights = signal.positions.weights
         weights = np.full(len(rho), 1 / len(rho)) if weights is None else weights
@@ -88,26 +88,24 @@ class Readout(LinearLayer):
         return y + self.b_std * (turns.sum(axis=0) @ params["b"])
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """Nothing: the kernels of the layers before it are projected, see `projected`."""
+        """No operations: `projected` projects the kernels of the layers before."""
         raise NetworkError("a Readout is the last layer of a network, not part of another layer")
 
-    def projected(
-        self, flat: Program[Any], fibres: GroupFibres | Sphere, signal: Signal
-    ) -> Program[EquivariantOutputs]:
+    def projected(self, flat: Program[Any], moves: GroupMoves | Sphere, signal: Signal) -> Program[EquivariantOutputs]:
         """The program of a network with this last layer, into which `signal` goes.
 
-        `flat` is that of the network which ends in Flatten and Dense(1), `fibres` says how its group moves positions.
+        `flat` is that of the network which ends in Flatten and Dense(1), `moves` says how its group moves positions.
         """
         rho = self.matrices(signal)
         mean = np.average(rho, axis=0, weights=signal.positions.weights)
         constant = FrozenArray(self.b_std**2 * np.where(np.abs(mean) > 1e-12, mean, 0.0))
-        turning = EquivariantOutputs(flat.space, self._moves(fibres, rho, signal), constant)
-        return Program(turning, flat.ops)
+        space = EquivariantOutputs(flat.space, self._moves(moves, rho, signal), constant)
+        return Program(space, flat.ops)
 
-    def _moves(self, fibres: GroupFibres | Sphere, rho: np.ndarray, signal: Signal) -> PositionMoves | RotationMoves:
-        if isinstance(fibres, GroupFibres):
+    def _moves(self, moves: GroupMoves | Sphere, rho: np.ndarray, signal: Signal) -> PositionMoves | RotationMoves:
+        if isinstance(moves, GroupMoves):
             group = getattr(signal.positions, "group", None)
             assert isinstance(group, Group)
-            sources = fibres.points.array[group.inverses]
+            sources = moves.points.array[group.inverses]
             return PositionMoves(FrozenArray(sources), FrozenArray(rho))
-        return RotationMoves(fibres.group, fibres.bandlimit, self._turned, fibres.accuracy)
+        return RotationMoves(moves.group, moves.bandlimit, self._outputs, moves.accuracy)

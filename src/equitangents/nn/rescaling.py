@@ -1,4 +1,4 @@
-"""Layers without weights that rescale entries: by a number, at random (dropout), by the norm of a layer."""
+"""Layers without weights that rescale entries: by a number, at random (dropout), or by a norm (layer normalisation)."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Dropout(ByRun, ParameterFree):
     """Each entry is zero with probability `rate`, else divided by 1 - rate, independently for every input.
 
     The kernel is that of the network in training: K and Θ of an input's position with itself are divided by 1 - rate,
-    since both are one draw; all others stay. In `kernel(x1, x2)` all inputs have different draws, in `kernel(x)` each
-    input meets its own draw on the diagonal. `mode="test"` does nothing.
+    because both share one draw; all others are unchanged. In `kernel(x1, x2)` all inputs have different draws; on the
+    diagonal of `kernel(x)` each input meets its own draw. `mode="test"` does nothing.
     """
 
     rate: float
@@ -56,10 +56,10 @@ class Dropout(ByRun, ParameterFree):
 
     def signal(self, signal: Signal) -> Signal:
         """A field on the positions that come in; in training no longer Gaussian."""
-        return signal if self.mode == "test" else replace(signal, gaussian=False, given=False)
+        return signal if self.mode == "test" else replace(signal, gaussian=False, deterministic=False)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """Entries set to zero at random, by the key that comes with the signal."""
+        """Entries set to zero at random, by the structure's key."""
         if self.mode == "test":
             return x, structure
         if structure.key is None:
@@ -82,9 +82,9 @@ class Dropout(ByRun, ParameterFree):
 class LayerNorm(ByRun, ParameterFree):
     """(x - mean)/√(variance + eps), mean and variance over channels, or with `positions=True` over positions as well.
 
-    `positions` may also be the dimensions of a grid that are taken together, such as (0,) for the rows of an image.
+    `positions` may also list grid dimensions to normalise over, such as (0,) for the rows of an image.
 
-    At infinite width these are numbers: K' = K/√((q + eps)(q' + eps)) after a linear layer, with q the variance at the
+    At infinite width both are constants: K' = K/√((q + eps)(q' + eps)) after a linear layer, with q the variance at the
     position, or its mean over positions; Θ' has the same factor. After a nonlinearity of mean m, K is centred first.
     """
 
@@ -101,7 +101,7 @@ class LayerNorm(ByRun, ParameterFree):
 
     @property
     def follows_moves(self) -> bool:  # type: ignore[override]
-        """Whether it takes each position by itself, or all alike: rows of an image are moved out of rows."""
+        """Whether the layer commutes with moves of positions: false for grid dimensions, which rotations exchange."""
         return isinstance(self.positions, bool)
 
     def signal(self, signal: Signal) -> Signal:
@@ -109,7 +109,7 @@ class LayerNorm(ByRun, ParameterFree):
         return signal
 
     def _dimensions(self, signal: Signal) -> bool | tuple[int, ...]:
-        """Whether all positions are taken together, or each by itself, or which dimensions of a grid."""
+        """True: normalise over all positions; False: at each position; a tuple: over these grid dimensions."""
         if isinstance(self.positions, bool):
             return self.positions
         count = len(signal.positions.shape)
@@ -120,7 +120,7 @@ class LayerNorm(ByRun, ParameterFree):
         return len(self.positions) == count if len(self.positions) in (0, count) else self.positions
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """Entries less their mean, divided by their standard deviation, over the positions that exist."""
+        """Entries minus their mean, divided by their standard deviation, over existing positions."""
         mask = structure.mask
         along = self.positions if isinstance(self.positions, tuple) else range(x.ndim - 2) if self.positions else ()
         axes = (*(d + 1 for d in along), x.ndim - 1)
@@ -130,7 +130,7 @@ class LayerNorm(ByRun, ParameterFree):
         return structure.after((x - mean) / jnp.sqrt(variance + self.eps), mask)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """A factor at each pair of positions, or one for each pair of inputs."""
+        """A factor for each pair of positions, or one for each pair of inputs."""
         dimensions = self._dimensions(signal)
         if signal.gaussian and not dimensions:
             return (Dual(Normalised(float(self.eps))),)

@@ -1,11 +1,11 @@
-"""Networks: layers one after another, and the program of theirs that engines run.
+"""Networks: layers one after another, and their programs, which engines run.
 
-Roto-translations are folded onto the grid where they can be (arXiv 2406.06504, Theorem 5.3). If every window is a box
-that the rotations (and reflections) map to itself, with all of them in it, then the field at a pair offset on the group
-does not depend on the rotation: at g = (r, t) each layer averages over t + u with u in the box, whatever r. The
+Roto-translations are folded onto the grid if possible (arXiv 2406.06504, Theorem 5.3). If rotations (and reflections)
+map every window to itself, and every window includes all of them, then the field at a pair offset on the group does
+not depend on the rotation: at g = (r, t) each layer averages over t + u with u in the box, whatever r. The
 group-convolutional kernel is then that of the ordinary convolutional network on the torus, with the second input moved
-by all elements of the group: |G| fields of H·W entries in place of |G| fields of |G|. With translations alone it is the
-ordinary network itself.
+by all elements of the group: |G| fields of H·W entries instead of |G| fields of |G|. For a group of translations it is
+the ordinary network itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.groups import Group
 from equitangents.kernels.cost import KernelCost, kernel_cost
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
-from equitangents.kernels.program import GroupFibres, Op, Positions, Program, field_program
+from equitangents.kernels.program import GroupMoves, Op, Positions, Program, field_program
 from equitangents.kernels.program import is_structured as has_structure
 from equitangents.kernels.projected import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernels, Part, part_of
@@ -42,7 +42,7 @@ from equitangents.nn.conv import Dense, Flatten
 from equitangents.nn.layer import Grid, Layer, Signal, Signals, Steered, Structure, every
 from equitangents.nn.readout import Readout
 from equitangents.nn.steerable.linear import equivariant_dimension
-from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
+from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured
 from equitangents.validation import check_array, check_key, check_shape
 
 PositionPairs = Literal["all", "same"]
@@ -83,7 +83,7 @@ class Sequential:
 
     @property
     def equivariant_outputs(self) -> int | None:
-        """d, if the outputs are equivariant (a `Readout`, steerable features) and kernels are (N1, N2, d, d).
+        """d, if the outputs are equivariant (a `Readout`, steerable features), so that kernels are (N1, N2, d, d).
 
         None for other networks.
         """
@@ -103,7 +103,7 @@ class Sequential:
         return self  # immutable, so scikit-learn's clone may share it
 
     def signals(self, input_shape: tuple[int, ...]) -> tuple[Signal, ...]:
-        """Input signals of each layer, and the output signal; NetworkError names a layer that does not fit."""
+        """The input signal of each layer, and the output signal; NetworkError names a layer that does not fit."""
         return _signals(self._layers, check_shape("input_shape", input_shape))
 
     def output_shape(self, input_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -120,7 +120,7 @@ class Sequential:
     def apply(self, params: Params, x: Inputs, *, key: jax.Array | None = None) -> jax.Array:
         """Outputs (N, outputs) of the finite network for x, (N, *positions, channels), in the precision of `params`.
 
-        x may be `Masked` or `Graphs`. A network with dropout in training takes a `key`, from which it draws.
+        x may be `Masked` or `Graphs`. A network with dropout in training needs a `key` for its random draws.
         """
         if key is not None:
             check_key(key)
@@ -136,22 +136,22 @@ class Sequential:
                 return run_layers(self._layers, params, *_values(x, dtype, key), signals=signals)[0]
 
     def lower(self, input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
-        """(how many leading layers are functions of the input alone, the field program of the rest)."""
+        """(number of leading layers that are functions of the input, the field program of the other layers)."""
         return _lower(self._layers, check_shape("input_shape", input_shape))[:2]
 
     def invariant_under(self, action: GroupAction, input_shape: tuple[int, ...]) -> bool:
         """Whether the kernel is known to be invariant, k(ρ(g)x, ρ(g)x') = k(x, x') for all inputs of this shape.
 
-        By what the layers do to positions, not by values; False where they do not tell, too.
+        Decided by how layers act on positions, not by values; False also means unknown.
         """
         return _is_invariant(self._layers, action, check_shape("input_shape", input_shape))
 
     def field_symmetry(
         self, action: Action, input_shape: tuple[int, ...], moves: np.ndarray
     ) -> Literal["invariant", "equivariant"] | None:
-        """What is known of the kernel field when inputs and output positions are moved together; None: nothing.
+        """Known symmetry of the kernel field if inputs and output positions move together; None: unknown.
 
-        "invariant", where both inputs move; "equivariant", also where one moves: every finite network is equivariant.
+        "invariant": if both inputs move; "equivariant": also if one moves, since every finite network is equivariant.
         moves: where each generator of the group takes the P output positions, (generators, P).
         """
         shape = check_shape("input_shape", input_shape)
@@ -161,20 +161,20 @@ class Sequential:
             return None
         if not outputs_move(ops, action, shape, moves):
             return None
-        return "equivariant" if outputs_move(ops, action, shape, moves, alone=True) else "invariant"
+        return "equivariant" if outputs_move(ops, action, shape, moves, one_sided=True) else "invariant"
 
     def outputs_equivariant_under(self, action: Action, input_shape: tuple[int, ...], matrices: np.ndarray) -> bool:
         """Whether K(ρ(g)x, x') = M_g K(x, x') is known for equivariant outputs, all inputs and each generator g.
 
-        matrices: (generators, d, d). Known of a `Readout` after a `Lift` of the group that moves the inputs.
+        matrices: (generators, d, d). Known for a `Readout` after a `Lift` by the group that moves the inputs.
         """
         shape = check_shape("input_shape", input_shape)
         try:
-            given, program = self.lower(shape)
+            leading, program = self.lower(shape)
         except NetworkError:
             return False
         moves = getattr(program.space, "moves", None)
-        return not given and isinstance(moves, PositionMoves) and moves.turn(action, shape, matrices)
+        return not leading and isinstance(moves, PositionMoves) and moves.turn(action, shape, matrices)
 
     @property
     def draws_noise(self) -> bool:
@@ -183,11 +183,11 @@ class Sequential:
 
     @property
     def samples_rotations(self) -> bool:
-        """Whether kernels may sample rotations as finely as the inputs of each call ask for."""
+        """Whether kernels may sample rotations at a resolution chosen from the inputs of each call."""
         return any(layer.samples_rotations for layer in self._layers)
 
     def sampled_for(self, x: Inputs) -> Sequential:
-        """This network with rotations sampled as finely as inputs x ask for; itself, where none are sampled.
+        """This network with rotations sampled at the resolution for inputs x; itself if it samples none.
 
         The kernel of two inputs then does not depend on the other inputs of a call. Without it each call of `kernel`
         takes the resolution that its own inputs ask for (`SphereLift.tolerance`).
@@ -206,9 +206,9 @@ class Sequential:
         """NNGP and NTK of the infinitely wide network between x1, (N1, *positions, C), and x2 (None: x1 at half cost).
 
         float32 inputs give float32 kernels, float64 ones float64; NumPy gives NumPy and JAX gives JAX arrays; works
-        under jit and is differentiable. Kernels are of one output unit. A network with a jump (Sign, Heaviside) has an
-        NNGP alone: asking for its `ntk` raises NetworkError.
-        Raises ShapeError, NotFiniteError, NetworkError, and MemoryLimitError where the result cannot fit in memory.
+        under jit and is differentiable. Kernels are of one output unit. A network with a jump (Sign, Heaviside) has
+        only an NNGP: reading its `ntk` raises NetworkError. Raises ShapeError, NotFiniteError, NetworkError, and
+        MemoryLimitError if the result cannot fit in memory.
         """
         return self._kernels(*_pair(x1, x2), engine)
 
@@ -218,8 +218,8 @@ class Sequential:
 
     def _kernels(self, x1: Tree, x2: Tree, engine: str | None, own: bool = False) -> Tree:
         """The kernels that the network has: both, or only the NNGP; `own`: of each input with itself."""
-        given, program, no_ntk = self._lowered(x1)
-        after = self.after_given(given, x1), None if x2 is None else self.after_given(given, x2)
+        leading, program, no_ntk = self._lowered(x1)
+        after = self.after_leading(leading, x1), None if x2 is None else self.after_leading(leading, x2)
         found = compute(program, *after, engine, own=own)
         return found if no_ntk is None else NngpKernels.of(found, no_ntk)
 
@@ -228,9 +228,9 @@ class Sequential:
     ) -> KernelField:
         """NNGP and NTK between the P output positions of x1 and those of x2 (None: x1 at half cost), (N1, P, N2, P).
 
-        For networks that end on positions, such as a Conv or a GroupConv without a pool after it. Positions are
-        numbered row by row. `positions`: "all"; "same", the kernels at p = p', (N1, N2, P). Otherwise as `kernel`:
-        precision, arrays, derivatives and errors.
+        For networks that end on positions, such as a Conv or a GroupConv without a pool after it. Positions are in
+        row-major order. `positions`: "all"; "same", the kernels at p = p', (N1, N2, P). Precision, arrays, derivatives
+        and errors are as for `kernel`.
 
         >>> import numpy as np, equitangents as et
         >>> net = et.nn.Sequential(et.nn.Conv(8, (3, 3)), et.nn.Relu(), et.nn.Conv(1, (3, 3)))
@@ -245,7 +245,7 @@ class Sequential:
     ) -> KernelField:
         """The kernel field of every input with itself: (N, P, P), or (N, P) with positions="same".
 
-        What `kernel_field(x)` has for i = j, at the cost of N pairs: the covariances within each output, and with
+        Entries i = j of `kernel_field(x)`, at the cost of N pairs: the covariances within each output, or with
         positions="same" its variances.
         """
         return self._field(*_pair(x, None, "x"), positions, engine, own=True)
@@ -255,18 +255,18 @@ class Sequential:
         signals, no_ntk = self.signals(x1.shape[1:]), why_no_ntk(self._layers)
         end = signals[-1].positions
         part = part_of(positions, end.count)
-        given, program = lower_field(self._layers, signals, x1.convention if is_structured(x1) else None)
+        leading, program = lower_field(self._layers, signals, x1.convention if is_structured(x1) else None)
         if part.count == 1 and not isinstance(program.space, Points):
             found = _of_one_position(self._kernels(x1, x2, engine, own), part)
         else:
-            after = self.after_given(given, x1), None if x2 is None else self.after_given(given, x2)
+            after = self.after_leading(leading, x1), None if x2 is None else self.after_leading(leading, x2)
             found = compute(program, *after, engine, part, own)
         return replace(found, grid=end.shape) if no_ntk is None else NngpKernels.of(found, no_ntk)
 
     def lowered(self, x: Inputs) -> tuple[Tree, AnyProgram]:
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
-        given, program, _ = self._lowered(x)
-        return self.after_given(given, x), program
+        leading, program, _ = self._lowered(x)
+        return self.after_leading(leading, x), program
 
     def _lowered(self, x: Inputs) -> tuple[int, AnyProgram, str | None]:
         return _lower(self._layers, x.shape[1:], getattr(x, "convention", None))
@@ -283,16 +283,16 @@ class Sequential:
     ) -> KernelCost:
         """Cost of `kernel` for n1 and n2 inputs of `input_shape` = (*positions, channels), before it runs.
 
-        n2 None: n1 inputs with themselves. `masked`: inputs with missing positions. Work is counted, memory is as
-        planned, and the time on this machine comes from one block of random inputs; `print(net.kernel_cost((32, 32, 3),
-        1000))` shows all. For a network that samples rotations, on signals (B², C), the resolution is that of
+        n2 None: n1 inputs with themselves. `masked`: inputs with missing positions. Work is counted, memory is planned,
+        and the time on this machine is extrapolated from one block of random inputs; `print(net.kernel_cost((32, 32,
+        3), 1000))` shows all. For a network that samples rotations, on signals (B², C), the resolution is that of
         random signals of unit variance.
         """
         shape = check_shape("input_shape", input_shape)
-        given, program, _ = _lower(self._layers, shape, SMALLER if masked else None)
-        return kernel_cost(program, self.signals(shape)[given].channels, n1, n2, dtype, engine)
+        leading, program, _ = _lower(self._layers, shape, SMALLER if masked else None)
+        return kernel_cost(program, self.signals(shape)[leading].channels, n1, n2, dtype, engine)
 
-    def after_given(self, count: int, x: Inputs) -> Tree:
+    def after_leading(self, count: int, x: Inputs) -> Tree:
         """The first layers, which have no parameters, applied to the input itself."""
         if not count:
             return x
@@ -312,9 +312,9 @@ class Sequential:
 
 @contextmanager
 def naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Signals, ...]) -> Iterator[None]:
-    """ShapeError, where applying layers fails, for the first whose parameters are of other shapes than `init` gives.
+    """If applying layers fails, raise ShapeError for the first whose parameters differ in shape from those of `init`.
 
-    They are compared after the failure alone, since users' own layers may change theirs.
+    Shapes are compared only after a failure, since users' own layers may change theirs.
     """
     try:
         yield
@@ -333,7 +333,7 @@ def naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Sig
 
 
 def _values(x: Inputs, dtype: DType, key: jax.Array | None = None) -> tuple[jax.Array, Structure]:
-    """Arrays (N, *positions, C) in a precision, and what goes beside them; vectors have no positions to miss."""
+    """Arrays (N, *positions, C) in a precision, and their structure; vectors have no positions to miss."""
     values, graphs = jnp.asarray(getattr(x, "x", x), dtype), getattr(x, "adjacency", None)
     graphs = None if graphs is None else jnp.asarray(graphs, dtype)
     mask = getattr(x, "mask", None) if values.ndim > 2 else None
@@ -341,10 +341,10 @@ def _values(x: Inputs, dtype: DType, key: jax.Array | None = None) -> tuple[jax.
 
 
 def _pair(x1: Inputs, x2: Inputs | None, name: str = "x1") -> tuple[Tree, Tree]:
-    """Checked inputs of two sets that fit each other: arrays (N, *positions, C), or with masks or graphs."""
+    """Two checked sets of inputs that fit each other: arrays (N, *positions, C), or with masks or graphs."""
     one = _check_inputs(name, x1)
     if x2 is None:
-        return (*without_empty_masks(one), None)
+        return (*_without_empty_masks(one), None)
     two = _check_inputs("x2", x2)
     if two.shape[1:] != one.shape[1:]:
         raise ShapeError("x2", two.shape, ("N", *one.shape[1:]), "give inputs of the shape of x1")
@@ -352,7 +352,15 @@ def _pair(x1: Inputs, x2: Inputs | None, name: str = "x1") -> tuple[Tree, Tree]:
         raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
     if getattr(one, "convention", None) != getattr(two, "convention", None):
         raise NetworkError("x2", two.convention, one.convention, verb="has masks of convention")
-    return without_empty_masks(one, two)
+    return _without_empty_masks(one, two)
+
+
+def _without_empty_masks(*inputs: Any) -> tuple[Any, ...]:
+    """Checked inputs, as plain arrays if all are `Masked` without missing positions; traced masks stay."""
+    for x in inputs:
+        if not isinstance(x, Masked) or precision.is_traced(x.mask):
+            return inputs
+    return tuple(x.x for x in inputs) if all(bool(np.all(x.mask)) for x in inputs) else inputs
 
 
 def _check_inputs(name: str, x: Inputs) -> Tree:
@@ -360,7 +368,7 @@ def _check_inputs(name: str, x: Inputs) -> Tree:
 
 
 def _of_one_position(kernels: Kernels | NngpKernels, part: Part) -> KernelField:
-    """Kernels of a network with one output position as a field of the shape that was asked for; without NTK twice."""
+    """Kernels of a network with one output position as a field of the requested shape; without NTK, the NNGP twice."""
     tail = part.tail
 
     def field(values: ArrayLike) -> ArrayLike:
@@ -374,7 +382,7 @@ def _of_one_position(kernels: Kernels | NngpKernels, part: Part) -> KernelField:
 
 @lru_cache(maxsize=512)
 def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[Signal, ...]:
-    return chain(layers, Signal(Grid(input_shape[:-1]), input_shape[-1], given=True))
+    return chain(layers, Signal(Grid(input_shape[:-1]), input_shape[-1], deterministic=True))
 
 
 @lru_cache(maxsize=512)
@@ -390,7 +398,7 @@ def _is_invariant(layers: tuple[Layer, ...], action: GroupAction, shape: tuple[i
 def _lower(
     layers: tuple[Layer, ...], input_shape: tuple[int, ...], masks: str | None = None
 ) -> tuple[int, AnyProgram, str | None]:
-    """(leading layers without weights, the program of the rest, why there is no tangent kernel)."""
+    """(number of leading layers without weights, program of the other layers, reason why there is no NTK or None)."""
     return *lower(layers, _signals(layers, input_shape), masks), why_no_ntk(layers)
 
 
@@ -424,8 +432,8 @@ def run_layers(
 ) -> tuple[Tree, Tree]:
     """(output, structure after it) of layers one after another on a signal with masks, graphs and keys."""
     for i, (layer, p, s) in enumerate(zip(layers, params, signals[:-1], strict=True)):
-        beside: Tree = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
-        x, structure = layer.run(p, x, s, beside)
+        inner: Tree = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
+        x, structure = layer.run(p, x, s, inner)
     return x, structure
 
 
@@ -435,10 +443,10 @@ def why_no_ntk(layers: tuple[Layer, ...]) -> str | None:
     return next((layer.no_ntk for layer in every(layers) if layer.no_ntk is not None), None)
 
 
-def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[Op, ...], GroupFibres | None] | None:
+def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[Op, ...], GroupMoves | None] | None:
     """(operations on the grid, how the group moves it), or None where the theorem's conditions do not hold.
 
-    With a flattening readout only the identity's fibre is asked for, which is the ordinary network's.
+    A flattening readout needs only the identity's offset, which is the ordinary network's.
     """
     first = next((i for i, layer in enumerate(layers) if layer.lifts_to is not None), None)
     group = None if first is None else layers[first].lifts_to
@@ -450,8 +458,8 @@ def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[
     turns = group.order // math.prod(group.torus)
     if turns == 1 or not any(op.is_pool and not op.is_diagonal for op in ops):
         return ops, None
-    fibres = layers[first].fibres(signals[first])
-    return (ops, GroupFibres(fibres.points, fibres.points, folded=turns)) if isinstance(fibres, GroupFibres) else None
+    moves = layers[first].group_moves(signals[first])
+    return (ops, GroupMoves(moves.points, moves.points, folded=turns)) if isinstance(moves, GroupMoves) else None
 
 
 def fold_layers(layers: tuple[Layer, ...], signals: tuple[Signal, ...], group: Group) -> tuple[Op, ...] | None:
@@ -466,55 +474,55 @@ def fold_layers(layers: tuple[Layer, ...], signals: tuple[Signal, ...], group: G
 
 
 def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None) -> tuple[int, AnyProgram]:
-    """(how many leading layers are functions of the input alone, the program of the rest).
+    """(number of leading layers that are functions of the input, program of the other layers).
 
-    `signals[i]` goes into layer i, and the last comes out, which is to have one position; else raises NetworkError.
-    With `masks`, a convention for inputs with masks or graphs, it always runs over all pairs of positions.
+    `signals[i]` is the input of layer i; the last signal, the output, must have one position, else NetworkError.
+    With `masks`, the convention for inputs with masks or graphs, the program runs over all pairs of positions.
     """
-    last, given = layers[-1], _count_given(layers, signals)
+    last, leading = layers[-1], _count_leading(layers, signals)
     if isinstance(last, Readout) and masks is None:
         numbers = (*layers[:-1], Flatten(), Dense(1, W_std=last.W_std))
-        fibres = layers[given].fibres(signals[given])
-        if fibres is None:
+        moves = layers[leading].group_moves(signals[leading])
+        if moves is None:
             wanted = "a Lift or SphereLift as the first layer with weights, for kernels before a Readout"
-            raise NetworkError("layers", layers[given], wanted, at=given)
-        return given, last.projected(lower(numbers, chain(numbers, signals[0]))[1], fibres, signals[-2])
+            raise NetworkError("layers", layers[leading], wanted, at=leading)
+        return leading, last.projected(lower(numbers, chain(numbers, signals[0]))[1], moves, signals[-2])
     if signals[-1].positions.count != 1 or last.ends_on_points:
         remedy = "end the network with Flatten, GlobalAvgPool, GroupPool or SteerablePool, or ask for kernel_field"
         raise NetworkError("output", signals[-1].positions, "one position", remedy)
-    layers, signals = layers[given:], signals[given:]
+    layers, signals = layers[leading:], signals[leading:]
     folded = None if masks or isinstance(signals[-1].positions, Steered) else fold(layers, signals)
     if folded is not None:
-        ops, fibres = folded
-        return given, Program(Positions(signals[0].positions.shape, fibres), ops)
-    return given, program_of(layers, signals, masks)
+        ops, moves = folded
+        return leading, Program(Positions(signals[0].positions.shape, moves), ops)
+    return leading, program_of(layers, signals, masks)
 
 
 @lru_cache(maxsize=256)
 def lower_field(
     layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None
 ) -> tuple[int, AnyProgram]:
-    """(number of leading layers without weights, program of the rest), for a kernel field.
+    """(number of leading layers without weights, program of the other layers), for a kernel field.
 
-    Unfolded: every position of the output is wanted. Raises NetworkError for networks that end on none.
+    Not folded, since every output position is needed. Raises NetworkError for networks that do not end on positions.
     """
-    given, end = _count_given(layers, signals), signals[-1].positions
+    leading, end = _count_leading(layers, signals), signals[-1].positions
     if layers[-1].ends_on_points:
-        return given, program_of(layers[given:-1], signals[given:-1])
+        return leading, program_of(layers[leading:-1], signals[leading:-1])
     if layers[-1].is_last or isinstance(end, Steered) or end.weights is not None:
         wanted = "positions of a grid, of a finite group or its cosets, or points before PointFeatures"
         raise NetworkError("output", end, wanted, "use kernel() in place of kernel_field()")
-    return given, program_of(layers[given:], signals[given:], masks)
+    return leading, program_of(layers[leading:], signals[leading:], masks)
 
 
-def _count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
+def _count_leading(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
     """Number of leading layers that are functions of the input."""
     pairs = enumerate(zip(layers, signals[1:], strict=True))
-    return next((i for i, (layer, after) in pairs if layer.has_weights or not after.given), len(layers))
+    return next((i for i, (layer, after) in pairs if layer.has_weights or not after.deterministic), len(layers))
 
 
 def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None) -> AnyProgram:
-    """The program of layers, without simplification; `signals[i]` goes into layer i."""
+    """The program of layers, without simplification; `signals[i]` is the input of layer i."""
     begin, end = signals[0].positions, signals[-1].positions
     if isinstance(end, Steered):
         if not signals[-1].gaussian:
@@ -525,7 +533,7 @@ def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: st
         return Program(space, lowered(layers, signals, masked=False))
     if masks is None:
         pairs = zip(layers, signals, strict=False)
-        lift = next((moves for layer, signal in pairs if (moves := layer.fibres(signal)) is not None), None)
+        lift = next((moves for layer, signal in pairs if (moves := layer.group_moves(signal)) is not None), None)
         ops = lowered(layers, signals, masked=False)
         return (structured_program if has_structure(ops) else field_program)(begin.shape, ops, lift)
     if any(layer.lifts_to is not None for layer in layers):

@@ -38,7 +38,7 @@ def read_network(path: Path) -> Sequential:
 
 
 def network_of(layers: object) -> Sequential:
-    """The network of a list of layers as JSON has them.
+    """The network described by a JSON list of layers.
 
     >>> network_of([{"layer": "Dense", "channels": 8, "W_std": 1.5}, {"layer": "Relu"}])
     Sequential(Dense(channels=8, W_std=1.5, b_std=0.0), Relu())
@@ -49,7 +49,7 @@ def network_of(layers: object) -> Sequential:
 
 
 def _count(layers: object) -> int:
-    """Layers in a list of JSON, those inside of others included."""
+    """Number of layers in a JSON list, including those inside other layers."""
     if not isinstance(layers, list):
         return 0
     return len(layers) + sum(_count(each.get("layers")) for each in layers if isinstance(each, dict))

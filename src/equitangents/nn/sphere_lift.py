@@ -1,8 +1,8 @@
 """Lifting from signals on the sphere to signals on rotations.
 
-Filters are white noise over the sphere. All that a network of bandlimited signals sees of a filter are its harmonic
-coefficients, independent normals of variance 1/4π under the mean over the sphere: these are the parameters, so that
-networks and their tangent kernels have the same distribution as with one parameter for each point, whatever the grid.
+Filters are white noise over the sphere. On band-limited signals a filter acts only by its harmonic coefficients,
+independent normals of variance 1/4π under the mean over the sphere. These coefficients are the parameters: networks
+and their tangent kernels have the same distribution as with one parameter per point, whatever the grid.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from equitangents.validation import check_number
 
 @lru_cache(maxsize=32)
 def wigner_basis(group: RotationGroup | MatrixGroup, bandlimit: int) -> np.ndarray:
-    """Wigner functions D^l_mn(R) at the group's rotations, (order, Σ_l (2l + 1)²), all (l, m, n) side by side."""
+    """Wigner functions D^l_mn(R) at the group's rotations, (order, Σ_l (2l + 1)²), concatenated over (l, m, n)."""
     return np.concatenate([d.reshape(group.order, -1) for d in wigner(group.matrices, bandlimit)], axis=1)
 
 
 def bandlimit_of(signal: Signal, most: int | None, remedy: str) -> int:
-    """B of a signal of B² harmonic coefficients, B at most `most`; NetworkError for others."""
+    """B of a signal of B² harmonic coefficients; NetworkError for other signals, or for B above `most`."""
     count = signal.positions.count
     bandlimit = math.isqrt(count)
     if bandlimit**2 != count:
@@ -46,7 +46,7 @@ def bandlimit_of(signal: Signal, most: int | None, remedy: str) -> int:
 
 
 def blocks(bandlimit: int) -> list[slice]:
-    """Where the entries of each degree lie in a row of `wigner_basis`."""
+    """For each degree, the slice of its entries in a row of `wigner_basis`."""
     ends = np.cumsum([0, *((2 * l + 1) ** 2 for l in range(bandlimit))])
     return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
@@ -60,16 +60,16 @@ class SphereLift(LinearLayer):
     Reads harmonic coefficients (N, B², C): real, orthonormal over the sphere, at the index l² + l + m.
 
     Args:
-        onto: `so3(bandlimit)` or `o3(bandlimit)`, which a finite network samples, or a finite group of rotations, such
+        onto: `so3(bandlimit)` or `o3(bandlimit)`, sampled by finite networks, or a finite group of rotations, such
             as `octahedral()`. Kernels of SO(3) are not limited by its bandlimit.
         channels: Features of a finite network.
         W_std: Standard deviation of the weights.
         b_std: Standard deviation of the bias.
-        tolerance: Error allowed to integrals over rotations, relative to √(K(x,x) K(x',x')). The resolution of each
-            call of `kernel` is raised until it is met on the inputs of that call, and calls with other inputs agree to
-            the tolerance alone. `Kernels.error_estimate` says what was reached, `Kernels.resolution` at what.
-            `InfiniteEnsemble` and `net.sampled_for(x)` take the resolution of one set of inputs for all.
-        resolution: Nodes in cos β for the kernel, in place of those that `tolerance` asks for.
+        tolerance: Error allowed in integrals over rotations, relative to √(K(x,x) K(x',x')). Each call of `kernel`
+            raises the resolution until its own inputs meet the tolerance, so that calls with different inputs agree
+            only to the tolerance. `Kernels.error_estimate` and `Kernels.resolution` hold the values reached.
+            `InfiniteEnsemble` and `net.sampled_for(x)` fix the resolution by one set of inputs.
+        resolution: Nodes in cos β for the kernel; replaces `tolerance`.
     """
 
     onto: RotationGroup | MatrixGroup
@@ -105,14 +105,14 @@ class SphereLift(LinearLayer):
         return Signal(OnGroup(self.onto), self.channels, gaussian=True)
 
     def filter_shape(self, signal: Signal) -> tuple[int, ...]:
-        """One entry a harmonic, (B²,)."""
+        """(B²,), one entry per harmonic."""
         return (self._bandlimit(signal) ** 2,)
 
     def window_mean(self, signal: Signal) -> tuple[Any, ...]:
         return (FullMean(),)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """(N, order, channels): Σ_lmn c_lm D^l_mn(R) g_ln, g the filter's coefficients."""
+        """Signals on rotations (N, order, channels): Σ_lmn c_lm D^l_mn(R) g_ln, g the filter's coefficients."""
         bandlimit = self._bandlimit(signal)
         g = self.scales.scaled(params, signal.channels) / np.sqrt(4 * np.pi).astype(x.dtype)
         entries = []
@@ -123,5 +123,5 @@ class SphereLift(LinearLayer):
         basis = jnp.asarray(wigner_basis(self.onto, bandlimit), x.dtype)
         return self.scales.add_bias(params, jnp.einsum("rk,zkd->zrd", basis, jnp.concatenate(entries, axis=1)))
 
-    def fibres(self, signal: Signal) -> Sphere:
+    def group_moves(self, signal: Signal) -> Sphere:
         return Sphere(self._bandlimit(signal), self.onto, Accuracy(float(self.tolerance), self.resolution))

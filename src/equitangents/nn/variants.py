@@ -1,7 +1,7 @@
 """Variants of an architecture: another depth, other scales, another nonlinearity.
 
-A block is what leads up to a nonlinearity, that included, or a residual block. The network's depth is its number of
-blocks; what follows the last one, the readout, stays.
+A block is a residual block, or the layers up to and including a nonlinearity. The network's depth is its number of
+blocks; the layers after the last block, the readout, do not change.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def vary(
     b_std: float | None = None,
     nonlinearity: Nonlinearity | str | None = None,
 ) -> Sequential:
-    """`net` with another number of blocks, scales in every layer with weights, and nonlinearity.
+    """`net` with another number of blocks, other scales in every layer with weights, or another nonlinearity.
 
-    None leaves as it is. Fewer blocks: the first ones stay. More: the last linear layer and nonlinearity, or residual
-    block, are repeated. A nonlinearity may be given by name ("relu", "erf", …).
+    None changes nothing. Fewer blocks: the first ones remain. More: the last linear layer and nonlinearity, or residual
+    block, are repeated. A nonlinearity may be passed by name ("relu", "erf", …).
 
     >>> from equitangents import nn
     >>> net = nn.Sequential(nn.Flatten(), nn.Dense(8), nn.Relu(), nn.Dense(1))

@@ -41,8 +41,8 @@ from equitangents.ensembles import (
 from equitangents.ensembles.fields import (
     FieldKernel,
     FieldPoints,
+    OutputPositions,
     PointAction,
-    Positions,
     field_shape,
     kernel_symmetry,
     moved_positions,
@@ -250,7 +250,7 @@ class Source:
         if not (commutes(optimizer, action) and callable(getattr(self.net, "kernel", None))):
             return None
         try:
-            positions = Positions(self.fields[:-1])
+            positions = OutputPositions(self.fields[:-1])
             points = PointAction(action, moved_positions(action, label_action, positions))
             symmetry = kernel_symmetry(FieldKernel(self.net), points, FieldPoints.of(self.x, positions.count))
         except (NetworkError, MemoryLimitError):  # a network without a kernel: nothing is known of it

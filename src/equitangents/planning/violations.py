@@ -33,7 +33,7 @@ def largest_share(target: float, points: int) -> float:
 
 
 @dataclass(frozen=True)
-class Kind:
+class PlannedMeasure:
     """A violation that can be planned for: a measure of ensembles, relative to the error at the inputs or not."""
 
     title: str
@@ -42,11 +42,11 @@ class Kind:
 
 
 MEASURES = {
-    "rsd": Kind("relative orbit std", "rsd"),
-    "osp": Kind("share of transformed inputs that get another class", "osp"),
-    "equivariance_error": Kind("equivariance error", "equivariance_error"),
-    "error": Kind("excess of the error over that of infinitely many members", "error", needs_error=True),
-    "spread_over_error": Kind("orbit std over the root mean square error", "spread", needs_error=True),
+    "rsd": PlannedMeasure("relative orbit std", "rsd"),
+    "osp": PlannedMeasure("share of transformed inputs that get another class", "osp"),
+    "equivariance_error": PlannedMeasure("equivariance error", "equivariance_error"),
+    "error": PlannedMeasure("excess of the error over that of infinitely many members", "error", needs_error=True),
+    "spread_over_error": PlannedMeasure("orbit std over the root mean square error", "spread", needs_error=True),
 }
 
 
@@ -65,7 +65,7 @@ class Violations:
     """v(M) of all drawn ensembles, sorted, for every M that was asked for."""
 
     measures: OrbitMeasures
-    kind: Kind
+    kind: PlannedMeasure
     law: OrbitLaw
     order: int
     over_inputs: str

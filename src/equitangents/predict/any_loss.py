@@ -17,7 +17,7 @@ from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import pull_over_time
 from equitangents.precision import scope
-from equitangents.predict.outputs import Layout, checked, precision_of, symmetric, targets, through
+from equitangents.predict.outputs import OutputLayout, checked, precision_of, symmetric, targets, through
 
 _TOLERANCE = 1.4e-8  # of the integration inside JAX programs, relative and absolute
 
@@ -49,7 +49,7 @@ def gradient_descent(
     `gradient_descent_mse` does; times are finite. In place of fx_train_0 it takes an `ODEState`, and then gives one.
     """
     y, kernel = targets(y_train), checked("the kernel", k_train_train)
-    layout = Layout.of(y, trace_axes)
+    layout = OutputLayout.of(y, trace_axes)
     layout.check("k_train_train", kernel, train=True)
     rate = learning_rate if momentum is None else learning_rate**0.5
     friction = None if momentum is None else (1.0 - momentum) / rate
@@ -80,9 +80,9 @@ def gradient_descent(
         if (fx_test_0 if state is None else state.fx_test) is not None and k_test_train is None:
             raise InvalidArgumentError("fx_test_0 is given without k_test_train, the kernel between test and training")
         cross = None if k_test_train is None else checked("k_test_train", k_test_train)
-        given = (kernel, y, t, fx_train_0, fx_test_0, None if fx_test_0 is None else cross)
-        if state is None and not any(precision.is_traced(v) for v in given):
-            found = through(run, [], k_train_train, *given)
+        arguments = (kernel, y, t, fx_train_0, fx_test_0, None if fx_test_0 is None else cross)
+        if state is None and not any(precision.is_traced(v) for v in arguments):
+            found = through(run, [], k_train_train, *arguments)
             return found[0] if len(found) == 1 else found
         start = state or ODEState(0.0 if fx_train_0 is None else fx_train_0, fx_test_0)
         end = _integrated(
@@ -98,7 +98,7 @@ def gradient_descent(
 
 def _integrated(
     loss: Tree,
-    layout: Layout,
+    layout: OutputLayout,
     kernel: Tree,
     y: Tree,
     cross: Tree,
@@ -141,6 +141,6 @@ def _integrated(
     return ODEState(f["train"], f.get("test"), q.get("train"), q.get("test"))
 
 
-def _product(layout: Layout, kernel: Tree, values: Tree, shape: tuple[int, ...]) -> Tree:
+def _product(layout: OutputLayout, kernel: Tree, values: Tree, shape: tuple[int, ...]) -> Tree:
     """Θ v, of outputs v; the layout's methods are those of JAX arrays too."""
     return layout.outputs(layout.matrix(kernel) @ layout.rows(values), shape)

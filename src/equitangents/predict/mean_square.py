@@ -11,11 +11,11 @@ import scipy.linalg
 from equitangents import precision
 from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError
+from equitangents.functional import Get, named, names_of
 from equitangents.inference import Flow
 from equitangents.inference.spectrum import Spectrum
-from equitangents.keywords import Get, named, names_of
 from equitangents.predict.outputs import (
-    Layout,
+    OutputLayout,
     checked,
     decomposed,
     gaussian,
@@ -43,7 +43,7 @@ def gradient_descent_mse(
     Works under jax.jit.
     """
     y, kernel = targets(y_train), checked("the kernel", k_train_train)
-    layout = Layout.of(y, trace_axes)
+    layout = OutputLayout.of(y, trace_axes)
     layout.check("k_train_train", kernel, train=True)
     dtype = precision_of(k_train_train)
     decompose = lambda kernel: decomposed(layout.matrix(kernel), dtype, diag_reg, diag_reg_absolute_scale)
@@ -70,7 +70,7 @@ def gradient_descent_mse(
 
 
 def _outputs(
-    spectrum: Spectrum, flow: Flow, layout: Layout, y: Tree, t: Tree, train_0: Tree, test_0: Tree, cross: Tree
+    spectrum: Spectrum, flow: Flow, layout: OutputLayout, y: Tree, t: Tree, train_0: Tree, test_0: Tree, cross: Tree
 ) -> tuple[np.ndarray, ...]:
     """Outputs at the training inputs and at test inputs, in double precision; None at time 0: not asked for."""
     y = np.asarray(y, np.float64)
@@ -111,7 +111,7 @@ def max_learning_rate(
     `y_train_size`: number of targets, N · outputs; None takes it from the kernel.
     """
     kernel = np.asarray(checked("the kernel", ntk_train_train), np.float64)
-    matrix = symmetric(Layout((), ()).matrix(kernel), precision_of(ntk_train_train))
+    matrix = symmetric(OutputLayout((), ()).matrix(kernel), precision_of(ntk_train_train))
     size = len(matrix) if y_train_size is None else y_train_size
     largest = scipy.linalg.eigh(matrix, eigvals_only=True, subset_by_index=[len(matrix) - 1] * 2)[0]
     return float(2 * (1 + momentum) * size / (largest + eps))
@@ -137,7 +137,7 @@ def gradient_descent_mse_ensemble(
     kernels: dict[str, Any] = {}
     spectra: dict[str, Spectrum] = {}
     y = targets(y_train)
-    layout = Layout.of(y, trace_axes)
+    layout = OutputLayout.of(y, trace_axes)
     flow = Flow(learning_rate, int(np.prod(layout.shape)))
 
     def train(name: str) -> Tree:
@@ -178,11 +178,11 @@ def gradient_descent_mse_ensemble(
                     name, spectrum(name, kernel, dtype), flow, layout, t, y, nngp, k, k_nngp, prior, compute_cov
                 )
 
-            given = cross.get(name)
-            shapes = [(*np.shape(t), *shape) for shape in layout.moments(given, compute_cov)]
+            cross_kernel = cross.get(name)
+            shapes = [(*np.shape(t), *shape) for shape in layout.moments(cross_kernel, compute_cov)]
             nngp = train("nngp") if compute_cov and name == "ntk" else None
             both = cross.get("nngp") if compute_cov and name == "ntk" else None
-            outcomes.append(through(run, shapes, x_train, t, y, kernel, nngp, given, both, prior))
+            outcomes.append(through(run, shapes, x_train, t, y, kernel, nngp, cross_kernel, both, prior))
         return named(get, names, list(map(gaussian, outcomes)), "Gaussians")
 
     return predict_fn
@@ -198,7 +198,7 @@ def _between(train: dict[str, Any], test: dict[str, Any]) -> dict[str, Any]:
 
 
 def _moments(
-    name: str, spectrum: Spectrum, flow: Flow, layout: Layout, t: Tree, y: Tree, nngp: Tree, cross: Tree,
+    name: str, spectrum: Spectrum, flow: Flow, layout: OutputLayout, t: Tree, y: Tree, nngp: Tree, cross: Tree,
     cross_nngp: Tree, prior: Tree, compute_cov: bool,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
     """Means, and covariances, at all times, of networks that begin at 0 in the mean."""
@@ -248,7 +248,7 @@ def gp_inference(
     jax.jit.
     """
     y = targets(y_train)
-    layout = Layout.of(y, trace_axes)
+    layout = OutputLayout.of(y, trace_axes)
     example = k_train_train if hasattr(k_train_train, "dtype") else getattr(k_train_train, "nngp", None)
     example = getattr(k_train_train, "ntk", None) if example is None else example
 
@@ -260,14 +260,14 @@ def gp_inference(
             kernel = _part("k_train_train", k_train_train, kind)
             layout.check("k_train_train", kernel, train=True)
             covariance = k_test_test is not None
-            given: list[Any] = [None] * 4
+            blocks: list[Any] = [None] * 4
             if k_test_train is not None:
-                given[0] = _part("k_test_train", k_test_train, kind)
-                layout.check("k_test_train", given[0], train=False)
+                blocks[0] = _part("k_test_train", k_test_train, kind)
+                layout.check("k_test_train", blocks[0], train=False)
             if k_test_train is not None and covariance:
-                given[1] = _part("k_test_train", k_test_train, prior, both=name == "ntk")
-                given[2] = _part("k_test_test", k_test_test, prior)
-                given[3] = _part("k_train_train", k_train_train, "nngp", both=True) if name == "ntk" else None
+                blocks[1] = _part("k_test_train", k_test_train, prior, both=name == "ntk")
+                blocks[2] = _part("k_test_test", k_test_test, prior)
+                blocks[3] = _part("k_train_train", k_train_train, "nngp", both=True) if name == "ntk" else None
 
             def run(
                 kernel: Tree, y: Tree, cross: Tree, cross_prior: Tree, prior: Tree, nngp: Tree,
@@ -278,7 +278,7 @@ def gp_inference(
                 flow = Flow(1.0, len(matrix))
                 return _moments(law, spectrum, flow, layout, None, y, nngp, cross, cross_prior, prior, covariance)
 
-            outcomes.append(through(run, layout.moments(given[0], covariance), example, kernel, y, *given))
+            outcomes.append(through(run, layout.moments(blocks[0], covariance), example, kernel, y, *blocks))
         return named(get, names, list(map(gaussian, outcomes)), "Gaussians")
 
     return predict_fn

@@ -33,14 +33,14 @@ def gaussian(moments: tuple[Tree, ...]) -> Tree:
 
 
 @dataclass(frozen=True)
-class Layout:
+class OutputLayout:
     """Outputs y, (N, …); Θ has two of each axis that is not `traced`, (N, N, …)."""
 
     shape: tuple[int, ...]
     traced: tuple[int, ...]
 
     @classmethod
-    def of(cls, y: Tree, trace_axes: int | Sequence[int]) -> Layout:
+    def of(cls, y: Tree, trace_axes: int | Sequence[int]) -> OutputLayout:
         """The layout of targets with these traced axes."""
         rank = np.ndim(y)
         axes = (trace_axes,) if isinstance(trace_axes, int) else tuple(trace_axes)
@@ -132,28 +132,28 @@ def precision_of(example: Tree) -> Tree:
 
 
 def through(
-    run: Callable[..., tuple[np.ndarray, ...]], shapes: Sequence[tuple[int, ...]], example: Tree, *given: Tree
+    run: Callable[..., tuple[np.ndarray, ...]], shapes: Sequence[tuple[int, ...]], example: Tree, *arguments: Tree
 ) -> Tree:
-    """run(*given) in NumPy, also with traced arguments; results have these shapes and the type of `example`.
+    """run(*arguments) in NumPy, also with traced arguments; results have these shapes and the type of `example`.
 
-    `None` among `given` stays.
+    `None` among `arguments` stays.
     """
     dtype = precision_of(example)
-    if not any(precision.is_traced(v) for v in given):
-        found = run(*given)
+    if not any(precision.is_traced(v) for v in arguments):
+        found = run(*arguments)
         jaxed = isinstance(getattr(example, "x", example), jax.Array)
         with precision.scope(dtype):
             return tuple(jnp.asarray(v.astype(dtype)) if jaxed else v.astype(dtype) for v in found)
 
-    # What is known stays in its own precision; only what is traced goes through the program.
-    traced = [precision.is_traced(v) for v in given]
+    # Known values stay in their own precision; only traced ones go through the program.
+    traced = [precision.is_traced(v) for v in arguments]
     dtype = jax.dtypes.canonicalize_dtype(dtype)
 
     def called(*arrays: Tree) -> tuple[np.ndarray, ...]:
         held = iter(arrays)
-        found = run(*(np.asarray(next(held)) if t else v for v, t in zip(given, traced, strict=True)))
+        found = run(*(np.asarray(next(held)) if t else v for v, t in zip(arguments, traced, strict=True)))
         return tuple(v.astype(dtype) for v in found)
 
     wanted = tuple(jax.ShapeDtypeStruct(shape, dtype) for shape in shapes)
-    arrays = [v for v, t in zip(given, traced, strict=True) if t]
+    arrays = [v for v, t in zip(arguments, traced, strict=True) if t]
     return jax.pure_callback(called, wanted, *arrays, vmap_method="sequential")

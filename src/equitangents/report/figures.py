@@ -19,7 +19,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.image import imsave
 from matplotlib.ticker import FuncFormatter
 
-from equitangents.formatting import superscript
+from equitangents.report.numbers import superscript
 from equitangents.report.palette import BLUE, COLOURS, FRAME, GREEN, GRID, INK, MUTED, ORANGE, PURPLE, SKY, VERMILLION
 
 _STYLE: Any = {

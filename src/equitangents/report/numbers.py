@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from equitangents.formatting import superscript
-
 
 def with_interval(
     value: float, interval: tuple[float, float], bounds: tuple[float, float] = (-math.inf, math.inf)
@@ -78,3 +76,12 @@ def _scientific(value: float, digits: int) -> str:
     leading = leading.replace("-", "−").removesuffix(".0")
     power = superscript(int(exponent))
     return f"10{power}" if leading == "1" else f"{leading}·10{power}"
+
+
+def superscript(exponent: int) -> str:
+    """A whole number as an exponent.
+
+    >>> "10" + superscript(-12)
+    '10⁻¹²'
+    """
+    return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

@@ -116,12 +116,12 @@ class Chunks:
 
 
 @dataclass(frozen=True)
-class Grid:
+class TileGrid:
     """Tiles of `tile` × `tile` pairs.
 
     `rows` and `columns` are how many there are; None: the matrix is symmetric.
 
-    >>> grid = Grid(rows=5, columns=None, tile=4)
+    >>> grid = TileGrid(rows=5, columns=None, tile=4)
     >>> grid.tiles(), grid.places((0, 1)), grid.spans((0, 1))
     ([(0, 0), (0, 1), (1, 1)], [(0, 1), (1, 0)], (slice(0, 4, None), slice(4, 5, None)))
     """
@@ -170,7 +170,7 @@ class ZarrTiles:
     """The tiles of `grid` in `arrays`."""
 
     arrays: Mapping[str, Chunks]
-    grid: Grid
+    grid: TileGrid
 
     def room(self, tiles: Iterable[Tile]) -> int:
         """Bytes that some tiles take, mirrored ones twice."""

@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import joblib
 
-from equitangents._aliases import ExecutorLike, TaskExecutor
 from equitangents.errors import InvalidTypeError, StoreError
 from equitangents.scale.chunks import Tile
 from equitangents.validation import check_whole, is_whole
@@ -32,6 +31,18 @@ _WAITING = 2  # tiles handed out for each worker: one that is computed, and one 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 Item = TypeVar("Item")
+
+
+@runtime_checkable
+class TaskExecutor(Protocol):
+    """What hands tasks to workers: an executor of `concurrent.futures`."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """A future of fn(*args, **kwargs), which has `result`, `cancel` and `add_done_callback`."""
+
+
+ExecutorLike = int | TaskExecutor
+"""A number of processes of this machine, or an executor."""
 
 
 def check_executor(executor: object) -> None:
@@ -60,8 +71,8 @@ def distribute(
                 with _processes(executor) as pool:
                     _compute(pool, executor, run, waiting, report)
             else:
-                given = cast(TaskExecutor, executor)
-                _compute(given, getattr(given, "_max_workers", 0) or joblib.cpu_count(), run, waiting, report)
+                custom = cast(TaskExecutor, executor)
+                _compute(custom, getattr(custom, "_max_workers", 0) or joblib.cpu_count(), run, waiting, report)
         except BrokenExecutor:
             breaks = 0 if len(waiting) < before else breaks + 1
             if breaks == _BREAKS or not is_whole(executor):

@@ -1,6 +1,6 @@
 """Gram matrices on disk: NNGP and NTK of a network between many inputs, as Zarr arrays of tiles.
 
-A worker, in whatever process on whatever machine, is given a `Work` and the names of some tiles. It reads the inputs
+A worker, in whatever process on whatever machine, takes a `GramWork` and the names of some tiles. It reads the inputs
 from the store, and refuses to write where the store, its own version or its engine are not those of the work.
 """
 
@@ -17,17 +17,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents._aliases import ExecutorLike
 from equitangents._types import FileName, Numbers
 from equitangents._version import __version__
 from equitangents.errors import MemoryLimitError, StoreError, require
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.program import VERSION
 from equitangents.memory import check_fits
-from equitangents.progress import Progress, ProgressCallback, told_by
+from equitangents.progress import Progress, ProgressCallback, callback_of
 from equitangents.scale import executors, record
 from equitangents.scale.chunks import LARGEST, Chunks, Tile, Values, ZarrTiles, tile_bytes
-from equitangents.scale.executors import part_of
+from equitangents.scale.executors import ExecutorLike, part_of
 from equitangents.scale.place import DamagedTileError, Place, check_room, place, remove_all, store_errors, sweep
 from equitangents.scale.record import FIELDS, Data, Record, read_record
 from equitangents.validation import check_whole
@@ -44,7 +43,7 @@ Read = Callable[[str, int], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Work:
+class GramWork:
     """One Gram matrix to be computed into the store in `path`; it is sent to workers."""
 
     path: Place
@@ -104,12 +103,12 @@ class Work:
             raise StoreError("store", str(error), "undamaged inputs", "compute(check=True) repairs them") from None
 
 
-def compute_tile(work: Work, tile: Tile) -> bool:
+def compute_tile(work: GramWork, tile: Tile) -> bool:
     """Whether this worker computed the tile; False where it was there."""
     return any([*each_computed(work, [tile])])
 
 
-def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[bool]:
+def each_computed(work: GramWork, tiles: Iterable[Tile]) -> Iterator[bool]:
     """Compute tiles in order; whether each was computed now, once it is there."""
     files, most = work.tiles, max(work.arrays[name].nbytes for name in work.record.inputs)
     read = lru_cache(maxsize=max(2, _INPUTS // most))(work.inputs)  # tiles that follow one another share a row
@@ -191,7 +190,7 @@ class GramStore:
             task = f"a tile of {wanted.tile} × {wanted.tile} inputs"
             check_fits(task, needed, "give a smaller tile to a new store")
             there = record.open_store(self.path, wanted, self._data)
-        self._work = Work(self.path.resolve(), net, there)
+        self._work = GramWork(self.path.resolve(), net, there)
 
     @property
     def ntk(self) -> CheckedArray:
@@ -260,7 +259,7 @@ class GramStore:
                 left); False: it is logged.
         """
         executors.check_executor(executor)
-        told_by(progress)
+        callback_of(progress)
         mine = part_of(self.tiles, shard)
         with self._files():
             self._work.check()

@@ -7,6 +7,8 @@ what all its elements make of a probe.
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,15 +16,19 @@ import numpy as np
 from equitangents.actions import Action
 from equitangents.actions.subset import ActionSubset
 from equitangents.errors import InvalidTypeError
-from equitangents.foreign_files import Rows
-from equitangents.foreign_files import part as part_of
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.kernels.program import described
 from equitangents.kernels.runs.programs import engine_for
+from equitangents.scale.reading import LazyArray, some_rows
 from equitangents.validation import check_array
 
 _HASHED = 2**26  # bytes of the data that are read at once
 _MOVED = 2**28  # bytes of copies of two inputs at a time
+
+
+def checksum(record: Mapping[str, Any]) -> str:
+    """SHA-256 of a record that JSON can hold."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def network_hash(kernel: object, shape: tuple[int, ...]) -> str:
@@ -62,7 +68,7 @@ def engine_of(kernel: object, shape: tuple[int, ...], dtype: np.dtype) -> str:
     return engine_for(_network(kernel).lower(shape)[1], dtype)
 
 
-def rows_digest(name: str, x: Rows, dtype: np.dtype, count: int) -> str:
+def rows_digest(name: str, x: LazyArray, dtype: np.dtype, count: int) -> str:
     """SHA-256 of the first `count` rows, which are checked to be finite numbers."""
     digest = hashlib.sha256(f"{dtype.str}{tuple(x.shape[1:])}".encode())
     step = max(1, _HASHED // max(1, int(np.prod(x.shape[1:])) * dtype.itemsize))
@@ -73,9 +79,9 @@ def rows_digest(name: str, x: Rows, dtype: np.dtype, count: int) -> str:
     return digest.hexdigest()
 
 
-def rows_of(name: str, x: Rows, rows: slice, dtype: np.dtype) -> np.ndarray:
-    """Rows of an array, in memory or not, as they enter the kernel; errors name the array."""
-    found = check_array(name, part_of(name, x, rows), min_rank=2)
+def rows_of(name: str, x: LazyArray, rows: slice, dtype: np.dtype) -> np.ndarray:
+    """LazyArray of an array, in memory or not, as they enter the kernel; errors name the array."""
+    found = check_array(name, some_rows(name, x, rows), min_rank=2)
     return np.ascontiguousarray(found, dtype)
 
 
@@ -85,7 +91,7 @@ def _network(kernel: Any) -> Any:
         return _network(kernel.base)
     if not hasattr(kernel, "lower"):
         raise InvalidTypeError(
-            "net", kernel, "a network of equitangents.nn, or an orbit average of one, which a store can tell apart"
+            "net", kernel, "a network of equitangents.nn, or an orbit average of one, which a store can identify"
         )
     return kernel
 
@@ -94,8 +100,8 @@ def _description(kernel: object, shape: tuple[int, ...]) -> str:
     net = _network(kernel)
     if isinstance(kernel, OrbitAverage):
         return f"mean({action_hash(kernel.action, shape)},{_description(kernel.base, shape)})"
-    given, program = net.lower(shape)
-    return f"{described(net.layers[:given])}{described(program)}"
+    leading, program = net.lower(shape)
+    return f"{described(net.layers[:leading])}{described(program)}"
 
 
 def _probe(shape: tuple[int, ...]) -> np.ndarray:

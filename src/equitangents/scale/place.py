@@ -152,7 +152,7 @@ def place(name: str, path: FileName | ObjectPath) -> Place:
     try:
         bucket(found.root)
     except _library().exceptions.BaseError as error:
-        raise InvalidArgumentError(name, text, "a place that can be opened", _said(error)) from None
+        raise InvalidArgumentError(name, text, "a place that can be opened", _message(error)) from None
     return found
 
 
@@ -233,10 +233,10 @@ def _requests(path: ObjectPath) -> Iterator[None]:
     try:
         yield
     except _library().exceptions.BaseError as error:
-        raise OSError(errno.EIO, _said(error), str(path)) from None
+        raise OSError(errno.EIO, _message(error), str(path)) from None
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """What a store says, else the first line of an error, without the address of a request and its signature."""
     text = str(error).strip()
     message = re.search("<Message>(.*?)</Message>", text, re.DOTALL)

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
 from equitangents._types import FileName
-from equitangents.errors import InvalidArgumentError, require
-from equitangents.foreign_files import UNREADABLE, Rows, read_arrays
+from equitangents.errors import InvalidArgumentError, StoreError, require
+from equitangents.foreign_files import UNREADABLE, read_arrays
 from equitangents.scale.place import ObjectPath, Place, place, zarr_node
 
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
 
 
-def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
+@runtime_checkable
+class LazyArray(Protocol):
+    """An array in memory or on disk (NumPy, memory map, Zarr), whose rows are read when they are needed."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the entries."""
+
+    def __getitem__(self, key: Any, /) -> Any:
+        """Some entries."""
+
+
+def read_inputs(name: str, file: FileName, key: str = "x") -> LazyArray:
     """The array in an .npy file, array `key` of an .npz file, or a Zarr array (or `key` of a group).
 
     .npy files and Zarr stay on disk; of an object store Zarr alone is read. Raises InvalidArgumentError, which names
@@ -30,7 +46,7 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
         return _zarr(name, path, key)
     if path.suffix == ".npy" and path.is_file():
         with suppress(*UNREADABLE):  # what is wrong with it `read_arrays` says
-            return cast(Rows, np.load(path, mmap_mode="r", allow_pickle=False))
+            return cast(LazyArray, np.load(path, mmap_mode="r", allow_pickle=False))
     arrays = read_arrays(name, path)
     if isinstance(arrays, np.ndarray):
         return arrays
@@ -40,7 +56,7 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
     return arrays[key]
 
 
-def read_pair(file: FileName) -> tuple[Rows, Rows]:
+def read_pair(file: FileName) -> tuple[LazyArray, LazyArray]:
     """Arrays x and y of an .npz file or a Zarr group; InvalidArgumentError where y is not there."""
     path = place("data", file)
     if path.name.endswith(".npy"):
@@ -50,7 +66,18 @@ def read_pair(file: FileName) -> tuple[Rows, Rows]:
     return read_inputs("data", file, "x"), read_inputs("data", file, "y")
 
 
-def _zarr(name: str, path: Place, key: str) -> Rows:
+def some_rows(name: str, x: LazyArray, rows: slice | np.ndarray) -> np.ndarray:
+    """Some rows of an array in memory or on disk; raises StoreError with `name` if they cannot be read."""
+    if isinstance(x, np.ndarray) and not isinstance(x, np.memmap):
+        return np.asarray(x[rows])
+    try:
+        return np.asarray(x[rows])
+    except UNREADABLE as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise StoreError(f"{name} cannot be read: {reason}") from None
+
+
+def _zarr(name: str, path: Place, key: str) -> LazyArray:
     zarr = require("zarr", "scale", name)
     try:
         node: Any = zarr.open(**zarr_node(path), mode="r")

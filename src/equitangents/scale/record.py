@@ -18,24 +18,25 @@ import numpy as np
 from equitangents._types import Numbers
 from equitangents._version import FORMAT, __version__
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
-from equitangents.files import LEFTOVER, alone, checksum
-from equitangents.foreign_files import Rows, read_json
+from equitangents.files import LEFTOVER, alone
+from equitangents.foreign_files import read_json
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.program import VERSION
 from equitangents.precision import working_dtype
-from equitangents.scale.chunks import Chunks, Grid, ZarrTiles, side_of_tile
-from equitangents.scale.identity import engine_of, network_hash, rows_digest, rows_of
+from equitangents.scale.chunks import Chunks, TileGrid, ZarrTiles, side_of_tile
+from equitangents.scale.identity import checksum, engine_of, network_hash, rows_digest, rows_of
 from equitangents.scale.place import ObjectPath, Place, content, remove_all, write_whole
+from equitangents.scale.reading import LazyArray
 from equitangents.validation import check_unmasked
 
 FIELDS = ("nngp", "ntk")
 NAME = "zarr.json"
 KEY = "equitangents"  # of the record among the attributes
-Data = dict[str, Rows]  # the inputs x1 and perhaps x2 by name
+Data = dict[str, LazyArray]  # the inputs x1 and perhaps x2 by name
 
 
 @dataclass(frozen=True)
-class Inputs:
+class InputsRecord:
     """Some inputs of one `shape`: how many there are, and their hash."""
 
     shape: tuple[int, ...]
@@ -49,8 +50,8 @@ class Record:
 
     network: str
     network_hash: str
-    x1: Inputs
-    x2: Inputs | None
+    x1: InputsRecord
+    x2: InputsRecord | None
     engine: str
     precision: str
     tile: int
@@ -59,7 +60,7 @@ class Record:
     format: int = FORMAT
 
     @property
-    def inputs(self) -> dict[str, Inputs]:
+    def inputs(self) -> dict[str, InputsRecord]:
         """The inputs by name, "x1" and perhaps "x2"."""
         return {"x1": self.x1} | ({} if self.x2 is None else {"x2": self.x2})
 
@@ -75,9 +76,9 @@ class Record:
         return ZarrTiles({name: arrays[name] for name in FIELDS}, self.grid)
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> TileGrid:
         """The tiles of the matrix."""
-        return Grid(self.x1.count, None if self.x2 is None else self.x2.count, self.tile)
+        return TileGrid(self.x1.count, None if self.x2 is None else self.x2.count, self.tile)
 
     def as_json(self) -> dict[str, Any]:
         """With a checksum, for `from_json`."""
@@ -92,10 +93,10 @@ class Record:
             raise ValueError("the record does not have its checksum")
         if held.get("format") != FORMAT:
             raise StoreError(
-                "store", held.get("format"), FORMAT, "compute it anew in another folder", verb="has format"
+                "store", held.get("format"), FORMAT, "compute it again in another folder", verb="has format"
             )
         inputs = {
-            name: None if held[name] is None else Inputs(**{**held[name], "shape": tuple(held[name]["shape"])})
+            name: None if held[name] is None else InputsRecord(**{**held[name], "shape": tuple(held[name]["shape"])})
             for name in ("x1", "x2")
         }
         plain: dict[str, Any] = {**held, **inputs}
@@ -174,10 +175,10 @@ def _record_in(folder: Place) -> Record | None:
         raise StoreError("path", str(folder), "a folder that can be read", str(error.strerror or error)) from None
 
 
-def opened(name: str, x: Numbers | Rows) -> Rows:
+def opened(name: str, x: Numbers | LazyArray) -> LazyArray:
     """An array whose rows can be read: NumPy's, a memory map, Zarr's; of others a NumPy array."""
     check_unmasked(name, x)
-    rows = x if isinstance(x, Rows) else np.asarray(x)
+    rows = x if isinstance(x, LazyArray) else np.asarray(x)
     shape = tuple(rows.shape)
     if len(shape) > 1 and shape[0] == 0:
         raise ShapeError(name, shape, "at least one input")
@@ -204,7 +205,9 @@ def problem(net: KernelFunction, data: Data, tile: int | None, dtype: np.dtype) 
     shape = tuple(x1.shape[1:])
     if x2 is not None and tuple(x2.shape[1:]) != shape:
         raise ShapeError("x2", tuple(x2.shape), ("N", *shape), "give inputs of the shape of x1")
-    inputs = {name: Inputs(shape, x.shape[0], rows_digest(name, x, dtype, x.shape[0])) for name, x in data.items()}
+    inputs = {
+        name: InputsRecord(shape, x.shape[0], rows_digest(name, x, dtype, x.shape[0])) for name, x in data.items()
+    }
     return Record(
         network=repr(net),
         network_hash=network_hash(net, shape),
@@ -299,7 +302,7 @@ def _joined(path: Place, stored: Record, wanted: Record, data: Data) -> Record:
     for name, value in here.items():
         if value != there.get(name):
             raise StoreError(name, value, there.get(name), remedy)
-    grown = dict[str, Inputs]()
+    grown = dict[str, InputsRecord]()
     for name, known in stored.inputs.items():
         new, rows = wanted.inputs[name], known.count
         count, dtype = new.count, np.dtype(stored.precision)

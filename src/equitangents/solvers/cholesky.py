@@ -23,9 +23,9 @@ from equitangents.solvers.matrices import ArrayMatrix, Index, SymmetricMatrix, s
 from equitangents.solvers.method import (
     TOLERANCE,
     Method,
-    Report,
     Respond,
     Solution,
+    SolveReport,
     System,
     Task,
     are_solved,
@@ -70,7 +70,7 @@ def refined(
         factor.product,
         tolerance=TOLERANCE,
         steps=_STEPS,
-        floor=rounding_of(largest),
+        rounding=rounding_of(largest),
         patience=_PATIENCE[factor.precision],
     )
     if not found.negative > 0:
@@ -82,7 +82,7 @@ def refined(
     if not are_solved(found.residuals, targets, found.solutions, TOLERANCE, largest):
         at = f"a relative residual of {residual:.1e}, above {TOLERANCE:g}, after {found.steps} steps"
         raise lost_in_factor(system, factor.precision, at, smallest)
-    report = Report(
+    report = SolveReport(
         precision=factor.precision,
         residual=residual,
         smallest=smallest,
@@ -123,7 +123,7 @@ class Cholesky(Method):
         """The factor of Θ + δ, or of a shifted one in float32."""
         precision, source, unit = np.dtype(self.precision_for(task)), system.matrix, system.unit
         array, own = _array(source, precision, task.consumed)
-        triangle = Triangle(array, source.words, source.dtype)
+        triangle = Triangle(array, source.label, source.dtype)
         if own or precision == np.float64 or source.dtype == np.float32:  # it has all digits of the entries
             system = replace(system, matrix=triangle, given_unit=unit)
         largest = largest_eigenvalue(system)
@@ -153,8 +153,8 @@ class Triangle(SymmetricMatrix):
 
     in_memory = True
 
-    def __init__(self, array: np.ndarray, words: str, dtype: np.dtype) -> None:
-        self.array, self.words = array, words
+    def __init__(self, array: np.ndarray, label: str, dtype: np.dtype) -> None:
+        self.array, self.label = array, label
         self.entries = np.diagonal(array).astype(np.float64)
         self._small = bool(np.abs(self.entries).max() < _SMALL)
         self.size = len(array)
@@ -180,9 +180,9 @@ class Triangle(SymmetricMatrix):
         for rows in spans(self.size, _ROWS):
             corner = np.triu(self.array[rows, rows], 1).astype(np.float64)
             total[rows] += (corner + corner.T) @ vectors[rows]
-            beside = self.array[rows, rows.stop :].astype(np.float64)
-            total[rows] += beside @ vectors[rows.stop :]
-            total[rows.stop :] += beside.T @ vectors[rows]
+            rest = self.array[rows, rows.stop :].astype(np.float64)
+            total[rows] += rest @ vectors[rows.stop :]
+            total[rows.stop :] += rest.T @ vectors[rows]
         return self.finite(total)
 
     def restore(self, added: float) -> None:

@@ -12,8 +12,8 @@ from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.spectrum import Ends, equal_rows, is_positive
 from equitangents.solvers.method import System
 
-_EXTREMES = 40  # steps after which estimates of extreme eigenvalues are taken as they are
-_FEW = 12  # steps for the largest alone
+_EXTREMES = 40  # steps after which estimates of extreme eigenvalues are accepted
+_FEW = 12  # steps for the largest only
 _SETTLED = 1e-6  # relative change of the largest eigenvalue at which it is taken to be known
 STEPS = 100  # of Lanczos, for λ_min of a matrix that is refused
 
@@ -26,20 +26,20 @@ def extremes(system: Any, steps: int = _EXTREMES, start: np.ndarray | None = Non
     """
     vector = np.random.default_rng(0).normal(size=(system.size, 1)) if start is None else start
     basis = [vector / np.linalg.norm(vector)]
-    diagonal, beside = np.empty((steps, 1)), np.empty((steps, 1))
+    diagonal, off_diagonal = np.empty((steps, 1)), np.empty((steps, 1))
     smallest = largest = math.nan
     for m in range(1, min(steps, system.size) + 1):
         product = system.product(basis[-1])
         diagonal[m - 1] = (basis[-1] * product).sum()
         orthogonalise(product, basis)
-        beside[m - 1] = np.linalg.norm(product)
-        values = scipy.linalg.eigvalsh_tridiagonal(diagonal[:m, 0], beside[: m - 1, 0])
+        off_diagonal[m - 1] = np.linalg.norm(product)
+        values = scipy.linalg.eigvalsh_tridiagonal(diagonal[:m, 0], off_diagonal[: m - 1, 0])
         before, smallest, largest = largest, float(values[0]), float(values[-1])
-        if beside[m - 1, 0] <= 1e-14 * max(abs(smallest), abs(largest)):
+        if off_diagonal[m - 1, 0] <= 1e-14 * max(abs(smallest), abs(largest)):
             break
         if m >= 8 and abs(largest - before) <= _SETTLED * abs(largest) and m >= steps // 2:
             break
-        basis.append(product / beside[m - 1])
+        basis.append(product / off_diagonal[m - 1])
     return smallest, largest
 
 
@@ -82,14 +82,14 @@ def lost_in_factor(system: System, precision: str, at: str, smallest: float) -> 
     """
     found, largest = extremes(system, STEPS)
     smallest = min(smallest, found)
-    said = ends(system, smallest, largest, precision)
-    if not (system.unit > 0 and smallest > blur(system, largest)) or said.equal() is not None:
-        return said.refused()
+    bounds = ends(system, smallest, largest, precision)
+    if not (system.unit > 0 and smallest > blur(system, largest)) or bounds.equal() is not None:
+        return bounds.refused()
     other = ", or precision='float64'" if precision == "float32" else ""
     return NotPositiveDefiniteError(
-        f"the {said.name} is not positive definite to the accuracy of a factor in {precision}: refinement leaves {at} "
-        f"(smallest eigenvalue {said.smallest:.2e}, largest {said.largest:.2e}); cause: rounding in {precision} moves "
-        f"the eigenvalues of a factor by about {said.factor_blur:.1e}; {said.remedy()}{other}"
+        f"the {bounds.name} is not positive definite to the accuracy of a factor in {precision}: refinement leaves "
+        f"{at} (smallest eigenvalue {bounds.smallest:.2e}, largest {bounds.largest:.2e}); cause: rounding in "
+        f"{precision} moves the eigenvalues of a factor by about {bounds.factor_blur:.1e}; {bounds.remedy()}{other}"
     )
 
 

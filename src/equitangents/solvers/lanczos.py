@@ -24,9 +24,9 @@ from equitangents.solvers.matrices import spans
 from equitangents.solvers.method import (
     TOLERANCE,
     Method,
-    Report,
     Respond,
     Solution,
+    SolveReport,
     System,
     Task,
     are_solved,
@@ -46,7 +46,7 @@ def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, s
     n, k = targets.shape
     norms = np.linalg.norm(targets, axis=0)
     basis = [targets / np.where(norms > 0, norms, 1)]
-    diagonal, beside = np.empty((steps, k)), np.empty((steps, k))
+    diagonal, off_diagonal = np.empty((steps, k)), np.empty((steps, k))
     steps = min(steps, n)
     alpha, errors = np.zeros_like(targets), np.zeros(k)
     for m in range(1, steps + 1):
@@ -54,18 +54,18 @@ def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, s
         product = system.product(vectors)
         diagonal[m - 1] = (vectors * product).sum(axis=0)
         orthogonalise(product, basis)
-        beside[m - 1] = np.linalg.norm(product, axis=0)
+        off_diagonal[m - 1] = np.linalg.norm(product, axis=0)
         # a Krylov space that is exhausted: what is left is rounding
-        scale = np.abs(diagonal[:m]).max(axis=0) + beside[:m].max(axis=0)
-        beside[m - 1] = np.where(beside[m - 1] <= 1e-14 * scale, 0.0, beside[m - 1])
-        last = m == steps or not beside[m - 1].any()
+        scale = np.abs(diagonal[:m]).max(axis=0) + off_diagonal[:m].max(axis=0)
+        off_diagonal[m - 1] = np.where(off_diagonal[m - 1] <= 1e-14 * scale, 0.0, off_diagonal[m - 1])
+        last = m == steps or not off_diagonal[m - 1].any()
         if last or m % max(1, m // _CHECKED) == 0:
-            weights, errors, ends = _tridiagonal(system, diagonal[:m], beside[:m], time, norms > 0)
+            weights, errors, ends = _tridiagonal(system, diagonal[:m], off_diagonal[:m], time, norms > 0)
             if last or not np.max(errors) > tolerance:
                 break
         if last:
             break
-        basis.append(product / np.where(beside[m - 1] > 0, beside[m - 1], 1) * (beside[m - 1] > 0))
+        basis.append(product / np.where(off_diagonal[m - 1] > 0, off_diagonal[m - 1], 1) * (off_diagonal[m - 1] > 0))
     for j, vectors in enumerate(basis[:m]):
         alpha += vectors * (weights[j] * norms)
     smallest, largest = ends if norms.any() else extremes(system)
@@ -77,7 +77,7 @@ def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, s
             f"at least {error:.1e}, the error after {m} steps of Lanczos",
             "allow more steps (Lanczos(max_iterations=...)), a larger tolerance or ridge, or take solver='eigh'",
         )
-    return Solution(alpha, Report(residual=error, iterations=m, smallest=smallest, largest=largest))
+    return Solution(alpha, SolveReport(residual=error, iterations=m, smallest=smallest, largest=largest))
 
 
 def _check_rate(system: System, largest: float, time: float) -> None:
@@ -90,20 +90,20 @@ def _check_rate(system: System, largest: float, time: float) -> None:
 
 
 def _tridiagonal(
-    system: System, diagonal: np.ndarray, beside: np.ndarray, time: float, columns: np.ndarray
+    system: System, diagonal: np.ndarray, off_diagonal: np.ndarray, time: float, columns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
     """φ_t(T) e₁ of the columns that are not 0 (m, k), relative error bounds (k,), and the extreme Ritz values."""
     m, k = diagonal.shape
     weights, errors, low, high = np.zeros((m, k)), np.zeros(k), math.inf, -math.inf
     for column in np.flatnonzero(columns):
-        ended = np.flatnonzero(beside[:, column] == 0)
+        ended = np.flatnonzero(off_diagonal[:, column] == 0)
         used = int(ended[0]) + 1 if len(ended) else m
-        values, vectors = scipy.linalg.eigh_tridiagonal(diagonal[:used, column], beside[: used - 1, column])
+        values, vectors = scipy.linalg.eigh_tridiagonal(diagonal[:used, column], off_diagonal[: used - 1, column])
         low, high = min(low, float(values[0])), max(high, float(values[-1]))
         _check_rate(system, high, time)
         response = system.response(np.maximum(values, 0.0), time, used * np.finfo(np.float64).eps * abs(values).max())
         weights[:used, column] = vectors @ (response * vectors[0])
-        errors[column] = 2 * beside[used - 1, column] * abs(weights[used - 1, column])
+        errors[column] = 2 * off_diagonal[used - 1, column] * abs(weights[used - 1, column])
     return weights, errors, (low, high)
 
 
@@ -164,7 +164,7 @@ class Lanczos(Method):
                     "take solver='cholesky' or 'eigh', or a larger ridge",
                 )
             residual = float(np.maximum(residual, float(np.max(left))))
-        report = Report(
+        report = SolveReport(
             residual=residual,
             smallest=max(smallest, system.delta) if smallest > 0 else smallest,
             largest=largest,
@@ -178,11 +178,11 @@ def _check_known(system: System, smallest: float, largest: float, time: float) -
     if math.isinf(time):
         check_positive(system, smallest, largest)
         return
-    said = ends(system, smallest, largest)
-    said.check_semidefinite()
+    bounds = ends(system, smallest, largest)
+    bounds.check_semidefinite()
     rate, rounding = system.dynamics.rate, system.size * float(np.finfo(float).eps) * largest
     if hides(rate, time, rounding) and not is_positive(smallest, largest, rounding):
-        raise said.too_long(longest_time(rate, rounding))
+        raise bounds.too_long(longest_time(rate, rounding))
 
 
 def basis_bytes(size: int, columns: int, steps: int) -> int:

@@ -24,7 +24,7 @@ import scipy.linalg
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.spectrum import NO_RIDGE, relative_resolution
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
-from equitangents.solvers.method import Method, Report, Respond, Solution, System, Task
+from equitangents.solvers.method import Method, Respond, Solution, SolveReport, System, Task
 from equitangents.validation import check_whole
 
 _BLOCK = 64  # pivots drawn at once, at most
@@ -44,7 +44,7 @@ def pivoted_cholesky(
     left = matrix.diagonal()[rows]
     first = float(left.sum())
     rounding = float(np.finfo(matrix.dtype).eps) * max(float(left.max(initial=0.0)), 0.0)
-    _check_diagonal(matrix.finite(left), rounding, matrix.words)
+    _check_diagonal(matrix.finite(left), rounding, matrix.label)
     factor, pivots = np.zeros((n, rank), order="F"), np.empty(rank, int)
     held = 0
     while held < rank:
@@ -75,7 +75,7 @@ def cheap_pivots(matrix: SymmetricMatrix, rank: int) -> np.ndarray | None:
     if rows is None:
         return None
     entries = matrix.block(rows, rows)
-    held = ArrayMatrix((entries + entries.T) / 2, matrix.words)
+    held = ArrayMatrix((entries + entries.T) / 2, matrix.label)
     return rows[pivoted_cholesky(held, rank)[1]]
 
 
@@ -110,12 +110,12 @@ def _accepted(
     return indices, np.tril(rows[:, indices].T) if len(indices) else np.zeros((0, 0))
 
 
-def _check_diagonal(diagonal: np.ndarray, rounding: float, words: str) -> None:
+def _check_diagonal(diagonal: np.ndarray, rounding: float, label: str) -> None:
     if not diagonal.any():
-        raise NotPositiveDefiniteError(words, 0, "one above 0", "cause: " + NO_RIDGE, verb="has smallest eigenvalue")
+        raise NotPositiveDefiniteError(label, 0, "one above 0", "cause: " + NO_RIDGE, verb="has smallest eigenvalue")
     if not np.min(diagonal) >= -_NEGATIVE * rounding:
         raise NotPositiveDefiniteError(
-            words,
+            label,
             float(np.min(diagonal)),
             "at least 0, as in a kernel matrix",
             "check it",
@@ -133,7 +133,7 @@ class Nystrom(Method):
     """Nyström's approximation on pivots of a randomly pivoted Cholesky factorisation.
 
     rank: how many training inputs span the predictor; None: all up to 200, else 4√N, at most 5,000. Pivots are drawn
-    from 20 · rank random rows. The report's `error` is estimated: see `Report`.
+    from 20 · rank random rows. The report's `error` is estimated: see `SolveReport`.
     """
 
     rank: int | None = None
@@ -181,7 +181,7 @@ class Nystrom(Method):
             system.dynamics.check(largest, time)
             weights = span.weights(time)
             error, residual = _compared(system, landmarks, span, targets, time, weights, half.weights(time))
-            report = Report(
+            report = SolveReport(
                 residual=residual,
                 smallest=smallest,
                 largest=largest,
@@ -224,7 +224,7 @@ def _spans(system: System, landmarks: np.ndarray, targets: np.ndarray) -> list[_
         root, values = inverse_root((W + W.T) / 2, float(np.finfo(matrix.dtype).eps) * math.sqrt(count))
         if not len(values):
             raise NotPositiveDefiniteError(
-                "matrix", matrix.words, "one that does not vanish on the landmarks", "check the inputs"
+                "matrix", matrix.label, "one that does not vanish on the landmarks", "check the inputs"
             )
         roots.append(root)
     squares = [np.zeros((root.shape[1],) * 2) for root in roots]
@@ -262,8 +262,8 @@ def _compared(
     residual = float(np.sqrt(np.mean(left**2))) / size
     if len(landmarks) == matrix.size:
         return 0.0, residual
-    apart = matrix.block(rows, rows).astype(np.float64) - span.kernel(cross)
-    values, vectors = scipy.linalg.eigh((apart + apart.T) / 2, overwrite_a=True)
+    remainder = matrix.block(rows, rows).astype(np.float64) - span.kernel(cross)
+    values, vectors = scipy.linalg.eigh((remainder + remainder.T) / 2, overwrite_a=True)
     values = np.maximum(values, 0.0)
     if math.isinf(time):
         # Without ridge all is learnt, but nothing along what rounding of entries as large as the diagonal made.

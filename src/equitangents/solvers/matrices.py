@@ -39,7 +39,7 @@ class SymmetricMatrix(abc.ABC):
     dtype: np.dtype
     tile: int
     in_memory: bool = False
-    words: str = "a matrix"
+    label: str = "a matrix"
     folder: Place | None = None  # of the store that it is read from
 
     @abc.abstractmethod
@@ -99,26 +99,26 @@ class SymmetricMatrix(abc.ABC):
         if bad.any():
             expected = "finite entries, whose products float64 holds"
             verb = "holds NaN or infinite values, such as"
-            raise NotFiniteError(self.words, float(numbers[bad][0]), expected, verb=verb)
+            raise NotFiniteError(self.label, float(numbers[bad][0]), expected, verb=verb)
         return numbers
 
 
 class ArrayMatrix(SymmetricMatrix):
     """A square array: NumPy's, a memory map, or a Zarr array, which is read in tiles of its own chunks."""
 
-    def __init__(self, array: Any, words: str = "matrix") -> None:
+    def __init__(self, array: Any, label: str = "matrix") -> None:
         shape = tuple(array.shape)
         if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
-            raise ShapeError(words, shape, "a square one")
+            raise ShapeError(label, shape, "a square one")
         if np.dtype(array.dtype).kind not in "fiu":
-            raise InvalidTypeError("matrix", array.dtype, "real numbers", words, verb="has entries of type")
+            raise InvalidTypeError("matrix", array.dtype, "real numbers", label, verb="has entries of type")
         self.array = array
         self.size = shape[0]
         self.dtype = _working(np.dtype(array.dtype))
         chunk = getattr(array, "chunks", None)
         self.tile = int(chunk[0]) if chunk else _TILE
         self.in_memory = isinstance(array, np.ndarray) and not isinstance(array, np.memmap)
-        self.words = words
+        self.label = label
 
     def block(self, rows: Index, columns: Index) -> np.ndarray:
         """Entries of some rows and columns; of Zarr, whole chunks are read."""
@@ -186,7 +186,7 @@ class KernelMatrix(SymmetricMatrix):
         self.kernel, self.x, self.field = net, x, kernel
         self.size, self.tile = len(x), min(tile, len(x))
         self.dtype = _working(x.dtype)
-        self.words = f"the {kernel.upper()} of {self.size} inputs"
+        self.label = f"the {kernel.upper()} of {self.size} inputs"
 
     def block(self, rows: Index, columns: Index) -> np.ndarray:
         """Entries of some rows and columns, computed; what is one input in both meets its own noise."""
@@ -230,7 +230,7 @@ class ScaledMatrix(SymmetricMatrix):
         self, matrix: SymmetricMatrix, scale: np.ndarray | None = None, above: np.ndarray | None = None
     ) -> None:
         self.matrix, self.scale, self.above = matrix, scale, above
-        self.size, self.words, self.dtype = matrix.size, matrix.words, matrix.dtype
+        self.size, self.label, self.dtype = matrix.size, matrix.label, matrix.dtype
         self.tile, self.folder, self.in_memory = matrix.tile, matrix.folder, matrix.in_memory
 
     def block(self, rows: Index, columns: Index) -> np.ndarray:

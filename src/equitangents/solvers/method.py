@@ -22,7 +22,7 @@ from equitangents.validation import check_whole
 
 
 @dataclass(frozen=True)
-class Report:
+class SolveReport:
     """How one system was solved.
 
     solver: what was used, such as "cholesky"; reason: why. precision: of the factor, or of the matrix's entries.
@@ -61,7 +61,7 @@ class Solution:
     """
 
     coefficients: np.ndarray
-    report: Report
+    report: SolveReport
     support: np.ndarray | None = None
 
 
@@ -158,7 +158,7 @@ class Task:
 Respond = Callable[[np.ndarray, float], Solution]
 """A method at work on one system: α = φ_t(Θ + δ) Y for Y (N, k) at one time, with what it knows of it in the report.
 
-One that is not of `any_time` is asked at time inf alone.
+One that is not of `any_time` is evaluated at time inf only.
 """
 
 

@@ -80,7 +80,7 @@ class OutOfCore(Method):
             if kernel is None:
                 raise InvalidArgumentError(
                     "solver is 'out-of-core', which keeps its factor on disk; give the folder, "
-                    "solvers.OutOfCore(path=...), or solve a scale.GramStore (store=, --store), beside which it is kept"
+                    "solvers.OutOfCore(path=...), or solve a scale.GramStore (store=, --store), which has one"
                 )
             base = kernel.with_name(kernel.name + ".factors")
         base = base if isinstance(base, ObjectPath) else real(base)  # a link stays one
@@ -179,7 +179,7 @@ class TiledFactor(Factor):
             whole = self._chunks.read((i, j))
         except (FileNotFoundError, DamagedTileError) as error:
             if isinstance(error, DamagedTileError):
-                logger.warning("factor: %s and is computed anew", error)
+                logger.warning("factor: %s and is computed again", error)
             self._write(i, j)
             whole = self._chunks.read((i, j))
         rows, columns = self._span(i), self._span(j)

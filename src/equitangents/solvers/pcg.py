@@ -21,9 +21,9 @@ from equitangents.solvers.low_rank import cheap_pivots, factor_on, inverse_root,
 from equitangents.solvers.method import (
     TOLERANCE,
     Method,
-    Report,
     Respond,
     Solution,
+    SolveReport,
     System,
     Task,
     are_solved,
@@ -35,7 +35,7 @@ from equitangents.validation import check_whole
 logger = logging.getLogger("equitangents")
 
 DIVERGED = 1000.0  # a relative residual, which is about 1 at first, at which nothing more is to be hoped for
-_REFRESHED = 50  # steps between residuals computed anew
+_REFRESHED = 50  # steps between recomputed residuals
 
 Product = Callable[[np.ndarray], np.ndarray]
 
@@ -61,13 +61,13 @@ def conjugate_gradients(
     *,
     tolerance: float,
     steps: int,
-    floor: float = 0.0,
+    rounding: float = 0.0,
     patience: int = 60,
 ) -> Converged:
     """Solve A X = Y to |Y − AX| ≤ tolerance · |Y| in each column, or as far as it comes in so many steps.
 
     precondition: R ↦ P⁻¹ R with P symmetric and positive definite.
-    Columns also end at |Y − AX| ≤ floor · |X|, where rounding leaves no more to gain; all do after `patience` steps
+    Columns also end at |Y − AX| ≤ rounding · |X|, where rounding leaves no more to gain; all do after `patience` steps
     without a smaller residual, and at once where it has grown `DIVERGED` times, or where pᵀAp ≤ 0 shows that A is not
     positive definite (`negative` ≤ 0 then).
     """
@@ -81,10 +81,10 @@ def conjugate_gradients(
     betas: list[np.ndarray] = []
     negative, step = math.inf, 0
     while step < steps:
-        going = _going(r, x, norms, tolerance, floor)
+        going = _going(r, x, norms, tolerance, rounding)
         if not going.any():
             r = targets - product(x)  # what was updated has drifted from the residual
-            going = _going(r, x, norms, tolerance, floor)
+            going = _going(r, x, norms, tolerance, rounding)
             if not going.any():
                 break
             z = precondition(r)
@@ -120,9 +120,9 @@ def conjugate_gradients(
     return Converged(best_x, residuals, step, _smallest(alphas, betas, int(np.argmax(norms))), negative)
 
 
-def _going(r: np.ndarray, x: np.ndarray, norms: np.ndarray, tolerance: float, floor: float) -> np.ndarray:
+def _going(r: np.ndarray, x: np.ndarray, norms: np.ndarray, tolerance: float, rounding: float) -> np.ndarray:
     """Which columns are not solved yet."""
-    return np.linalg.norm(r, axis=0) > np.maximum(tolerance * norms, floor * np.linalg.norm(x, axis=0))
+    return np.linalg.norm(r, axis=0) > np.maximum(tolerance * norms, rounding * np.linalg.norm(x, axis=0))
 
 
 def _smallest(alphas: list[np.ndarray], betas: list[np.ndarray], column: int) -> float:
@@ -191,7 +191,7 @@ class PCG(Method):
             precondition,
             tolerance=self.tolerance,
             steps=self.max_iterations,
-            floor=rounding_of(largest),
+            rounding=rounding_of(largest),
             patience=_PATIENCE,
         )
         if not found.negative > 0:
@@ -208,7 +208,7 @@ class PCG(Method):
                 f"{largest:.1e}); raise rank (now {rank}), ridge or tolerance, or take "
                 "solver='cholesky' or 'out-of-core'"
             )
-        report = Report(
+        report = SolveReport(
             residual=worst,
             smallest=smallest,
             largest=largest,

@@ -56,7 +56,7 @@ def choose(task: Task, time: float, ridge: float, has_folder: bool) -> tuple[Met
     if task.size <= DECOMPOSED:
         candidates.append((Eigh(), "auto: one decomposition serves every time"))
     if not math.isinf(time):
-        candidates.append((Lanczos(), "auto: a finite time takes products alone"))
+        candidates.append((Lanczos(), "auto: a finite time takes products only"))
     else:
         candidates.append((Cholesky(), "auto: a factor fits into memory"))
         if ridge == 0 and has_folder:
@@ -99,7 +99,7 @@ class Solver:
         task = Task(matrix.size, targets.shape[1], itemsize, in_memory, self._consumed, matrix.tile, self._limit)
         if not 1 / _LARGE <= system.entries <= _LARGE and 0 < system.entries < math.inf:
             raise InvalidArgumentError(
-                matrix.words,
+                matrix.label,
                 system.entries,
                 "entries whose squares float64 holds",
                 "scale it",
@@ -108,7 +108,7 @@ class Solver:
         if self._method is None:
             method, reason = choose(task, time, system.ridge, matrix.folder is not None)
         else:
-            method, reason = self._method, "asked for"
+            method, reason = self._method, "as set"
         memory = int(method.memory(task))
         if memory > task.limit:
             raise MemoryLimitError(
@@ -222,14 +222,14 @@ def check_symmetric(matrix: SymmetricMatrix) -> None:
     if not (isinstance(matrix, ArrayMatrix) and matrix.in_memory):
         return
     array = matrix.array
-    largest, apart = 0.0, 0.0
+    largest, asymmetry = 0.0, 0.0
     for rows in spans(matrix.size, 512):
         for columns in spans(rows.stop, 512):
             block = array[rows, columns]
             largest = np.maximum(largest, np.abs(block).max())
-            apart = np.maximum(apart, np.abs(block - array[columns, rows].T).max())
+            asymmetry = np.maximum(asymmetry, np.abs(block - array[columns, rows].T).max())
     limit = _SYMMETRIC * matrix.size * float(np.finfo(matrix.dtype).eps) * float(largest)
-    if float(apart) > limit:  # NaN is found by the first product
+    if float(asymmetry) > limit:  # NaN is found by the first product
         raise InvalidArgumentError(
-            "matrix", float(apart), "a symmetric one", verb="is not symmetric: entries ij and ji differ by up to"
+            "matrix", float(asymmetry), "a symmetric one", verb="is not symmetric: entries ij and ji differ by up to"
         )

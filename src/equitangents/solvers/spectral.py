@@ -19,7 +19,7 @@ import scipy.linalg
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.inference.spectrum import decompose, dense_solve_bytes, relative
 from equitangents.solvers.matrices import Index, SymmetricMatrix, spans
-from equitangents.solvers.method import Method, Report, Respond, Solution, System, Task
+from equitangents.solvers.method import Method, Respond, Solution, SolveReport, System, Task
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Eigh(Method):
             alpha = spectrum.vectors @ (dynamics.response(spectrum.eigenvalues, time)[:, None] * modes)
             left = spectrum.vectors @ (dynamics.decay(spectrum.eigenvalues, time)[:, None] * modes)
             errors = relative(targets - left - system.product(alpha), targets)
-            report = Report(residual=float(np.max(errors)), smallest=spectrum.smallest, largest=spectrum.largest)
+            report = SolveReport(residual=float(np.max(errors)), smallest=spectrum.smallest, largest=spectrum.largest)
             return Solution(alpha, report)
 
         return respond
@@ -65,14 +65,14 @@ class FeatureMatrix(SymmetricMatrix):
         self.kernel, self.x, self.field, self.scale = kernel, x, field, scale
         self.size, self.tile = len(x), min(_TILE, len(x))
         self.dtype = np.dtype(np.float32) if np.dtype(x.dtype) == np.float32 else np.dtype(np.float64)
-        self.words = f"the {field.upper()} of {self.size} inputs, from random features"
+        self.label = f"the {field.upper()} of {self.size} inputs, from random features"
 
     @cached_property
     def factor(self) -> np.ndarray:
         """F, (N, m), scaled."""
         found = np.asarray(self.kernel.transform(self.x, self.field), self.dtype)
         if not np.isfinite(found).all():
-            raise NotFiniteError("features", self.words, "finite numbers")
+            raise NotFiniteError("features", self.label, "finite numbers")
         return found if self.scale is None else (found * self.scale[:, None]).astype(self.dtype)
 
     def block(self, rows: Index, columns: Index) -> np.ndarray:
@@ -85,23 +85,23 @@ class FeatureMatrix(SymmetricMatrix):
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """F (Fᵀ V), in float64."""
-        return self.finite(self.spread(self.pulled(vectors)))
+        return self.finite(self.forward(self.transposed(vectors)))
 
-    def pulled(self, vectors: np.ndarray) -> np.ndarray:
+    def transposed(self, vectors: np.ndarray) -> np.ndarray:
         """Fᵀ V for V (N, k), in float64."""
         total = np.zeros((self.factor.shape[1], vectors.shape[1]))
         for rows in spans(self.size, _ROWS):
             total += self.factor[rows].astype(np.float64, copy=False).T @ vectors[rows]
         return total
 
-    def spread(self, weights: np.ndarray) -> np.ndarray:
+    def forward(self, weights: np.ndarray) -> np.ndarray:
         """F w for w (m, k), in float64."""
         parts = [self.factor[rows].astype(np.float64, copy=False) @ weights for rows in spans(self.size, _ROWS)]
         return np.concatenate(parts)
 
     def cross(self, x: Any) -> np.ndarray:
         """The kernel of the inputs with others x, rows times the scale: F φ(x)ᵀ (N, M), in float64."""
-        return self.spread(np.asarray(self.kernel.transform(x, self.field), np.float64).T)
+        return self.forward(np.asarray(self.kernel.transform(x, self.field), np.float64).T)
 
     def squares(self) -> np.ndarray:
         """FᵀF (m, m), or F Fᵀ (N, N) if that is smaller, in float64."""
@@ -134,29 +134,29 @@ class Primal(Method):
         matrix = system.matrix
         if not isinstance(matrix, FeatureMatrix):
             raise InvalidArgumentError(
-                "solver", self, "'auto' for kernels that are not of random features", system.matrix.words
+                "solver", self, "'auto' for kernels that are not of random features", system.matrix.label
             )
         squares = matrix.squares()
         values, vectors = scipy.linalg.eigh(squares)
         values = np.maximum(values, 0.0)
         dual, largest, shifted = len(values) == matrix.size, float(values[-1]), values + system.delta
         # what is below the rounding of features has no direction of its own
-        floor = largest * max(len(values) * np.finfo(np.float64).eps, matrix.size * np.finfo(matrix.dtype).eps ** 2)
-        known = values > floor
+        cutoff = largest * max(len(values) * np.finfo(np.float64).eps, matrix.size * np.finfo(matrix.dtype).eps ** 2)
+        known = values > cutoff
 
         def respond(targets: np.ndarray, time: float) -> Solution:
             system.dynamics.check(largest + system.delta, time)
             response, decay = np.zeros_like(values), np.ones_like(values)
             response[known] = system.dynamics.response(shifted[known], time)
             decay[known] = system.dynamics.decay(shifted[known], time)
-            pulls = targets if dual else matrix.pulled(targets)
+            pulls = targets if dual else matrix.transposed(targets)
             modes = vectors.T @ pulls
             weights = vectors @ (response[:, None] * modes)
             wanted = vectors @ ((1 - decay)[:, None] * modes)
             errors = relative(squares @ weights + system.delta * weights - wanted, pulls)
             per = np.divide(response, values, out=np.zeros_like(values), where=known)
-            alpha = weights if dual else matrix.spread(vectors @ (per[:, None] * modes))
-            report = Report(
+            alpha = weights if dual else matrix.forward(vectors @ (per[:, None] * modes))
+            report = SolveReport(
                 residual=float(np.max(errors)),
                 smallest=float(shifted[0]) if dual else system.delta,
                 largest=largest + system.delta,

@@ -28,7 +28,7 @@ from equitangents.statistics.student import FEWEST, binomial_ends, student_inter
 RESAMPLES = 2000
 Bounds = tuple[float, float]
 _SAME = 1e-14  # values that differ by less, relative to their size, are equal
-_KEPT = 2_000_000  # weights, 16 MB: those of larger resamples are drawn anew
+_KEPT = 2_000_000  # weights, 16 MB: those of larger resamples are drawn again
 
 
 def bootstrap(

@@ -69,13 +69,13 @@ def quotient_of_squared_means(
     """
     a, b = (squared_mean(d, confidence=confidence) for d in (numerator, denominator))
     variance_a, variance_b = (max(e.high - e.value, e.value - e.low) ** 2 for e in (a, b))  # already times t²
-    spread = b.value**2 - variance_b
+    divisor = b.value**2 - variance_b
     if not (a.has_interval and b.has_interval):
         return Estimate(a.value / b.value if b.value else np.nan, np.nan, np.nan, confidence)
-    if b.value <= 0 or spread <= 0:
+    if b.value <= 0 or divisor <= 0:
         return Estimate(a.value / b.value if b.value else np.nan, -np.inf, np.inf, confidence)
-    centre = a.value * b.value / spread
-    width = np.sqrt(max(centre**2 - (a.value**2 - variance_a) / spread, 0.0))
+    centre = a.value * b.value / divisor
+    width = np.sqrt(max(centre**2 - (a.value**2 - variance_a) / divisor, 0.0))
     return Estimate(a.value / b.value, float(centre - width), float(centre + width), confidence)
 
 
@@ -115,10 +115,10 @@ def _safe(found: Estimate, deviations: np.ndarray, unit: float) -> Estimate:
     t = float(scipy.special.stdtrit(count - 1, (1 + found.confidence) / 2))
     v = found.value * unit
     length = math.sqrt(max(v + math.sqrt(square) / count, 0.0))
-    step, floor = t * math.sqrt(square / trace / count), t * math.sqrt(2 * square / (count * (count - 1)))
+    step, half_width = t * math.sqrt(square / trace / count), t * math.sqrt(2 * square / (count * (count - 1)))
     below, above = _stretch(deviations, t, found.confidence)
-    low = min(max(length - below * step, 0.0) ** 2, v - floor) / unit
-    high = max((length + above * step) ** 2, v + floor) / unit
+    low = min(max(length - below * step, 0.0) ** 2, v - half_width) / unit
+    high = max((length + above * step) ** 2, v + half_width) / unit
     return Estimate(found.value, min(found.low, low), max(found.high, high), found.confidence)
 
 

@@ -97,7 +97,7 @@ def _squares(samples: list[np.ndarray], means: np.ndarray, resamples: int, seed:
     """The squared standard error of every resample's logarithm, point by point."""
     found = []
     for i, s in enumerate(samples):
-        spread = resample(len(s), resamples, seed + i) @ (s - s.mean()) ** 2 - (means[:, i] - s.mean()) ** 2
+        variance = resample(len(s), resamples, seed + i) @ (s - s.mean()) ** 2 - (means[:, i] - s.mean()) ** 2
         safe = np.maximum(means[:, i] ** 2, np.finfo(float).tiny)
-        found.append(np.maximum(spread, 0.0) / (len(s) - 1) / safe)
+        found.append(np.maximum(variance, 0.0) / (len(s) - 1) / safe)
     return found

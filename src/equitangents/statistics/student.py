@@ -33,7 +33,7 @@ _LOGARITHMIC_TAIL_OF_FEW = 0.35
 _FEW = 10  # samples up to which both stand so, and below which either side may be the longer one
 _CHANCE = 0.1  # of the tail: how rarely samples may all be positive although their mean is not
 _MOST = 2.7  # Student's steps, of fewer: their resamples hold few different values, and reach further than any mean
-_NO_SPREAD = 1e-6  # of the standard error: what a resample without spread has by rounding
+_NO_ERROR = 1e-6  # of the standard error: rounding gives this much to a resample of equal values
 
 
 def student_interval(
@@ -63,14 +63,14 @@ def student_interval(
     below_is_long, above_is_long = (samples < _FEW or side <= 0 for side in (skew, -skew))
     pearson = None
     if resampled is not None and errors is not None:
-        spread = errors > _NO_SPREAD * error
-        ratio = np.where(spread, resampled - value, 0.0) / np.where(spread, errors, 1.0)
+        varies = errors > _NO_ERROR * error
+        ratio = np.where(varies, resampled - value, 0.0) / np.where(varies, errors, 1.0)
         part = _RESAMPLED_TAIL**few * tail
         ends = np.quantile(ratio, [part, 1 - part])
         most = _MOST * below if samples < _FEW else math.inf
         below = max(below, min(float(ends[1]), most)) if below_is_long else below
         above = max(above, min(-float(ends[0]), most)) if above_is_long else above
-        if span is not None and float(np.mean(~spread)) > part:
+        if span is not None and float(np.mean(~varies)) > part:
             pearson = binomial_ends(value, samples, level, span)
     low, high = value - below * error, value + above * error
     if positive and value > 0:

@@ -35,8 +35,8 @@ from equitangents.stax.kernel import (
     alike,
     branches_of,
     check_convention,
-    given,
     moved_shape,
+    raw_inputs,
     sides,
 )
 from equitangents.stax.tree import Node
@@ -45,7 +45,7 @@ from equitangents.structured import NEURAL_TANGENTS
 _HELD = 16  # fields over all pairs of positions that are alive at once, at most
 
 
-class Arrays(NamedTuple):
+class InputPair(NamedTuple):
     """Two sets of inputs (P, N, channels), with masks (N, P) or None."""
 
     xs: tuple[ArrayLike, ...]
@@ -55,7 +55,7 @@ class Arrays(NamedTuple):
 class Start(NamedTuple):
     """Start of one field: inputs or kernels, the adjacency matrices of both sets of inputs, its signal."""
 
-    field: Arrays | FieldKernels
+    field: InputPair | FieldKernels
     graphs: tuple[ArrayLike | None, ...]
     signal: Signal
 
@@ -86,7 +86,7 @@ def evaluated(
         found = jax.tree.map(lambda v: v.astype(dtype) if v.dtype != bool else v, found)
     if not any(isinstance(leaf, jax.Array) for leaf in leaves):
         found = jax.tree.map(np.asarray, found)
-    alone = x2 is None and all(k.cov2 is None for k in kernels)
+    symmetric = x2 is None and all(k.cov2 is None for k in kernels)
     known = ones[0] if kernels else None
     before = node.axes_before
     if known is not None:  # the last axis stays so where positions are pooled
@@ -103,10 +103,10 @@ def evaluated(
             values[0],
             None if why_no_ntk(layers) else values[1],
             values[2],
-            None if alone else values[-1],
+            None if symmetric else values[-1],
             same,
             mask1=masks[0],
-            mask2=None if alone else masks[-1],
+            mask2=None if symmetric else masks[-1],
             is_gaussian=signal.gaussian,
             shape1=shapes[0],
             shape2=shapes[1],
@@ -120,13 +120,15 @@ def evaluated(
     return kind(map(kernel, found, last.parts))
 
 
-def _all_masked(fields: list[Arrays | FieldKernels]) -> list[Arrays | FieldKernels]:
+def _all_masked(fields: list[InputPair | FieldKernels]) -> list[InputPair | FieldKernels]:
     """The fields, all of them with masks if any of them is."""
     if all(mask is None for field in fields for mask in field.masks):
         return fields
     found = []
     for field in fields:
-        shapes = [x.shape[1::-1] for x in field.xs] if isinstance(field, Arrays) else [k.shape[1:] for k in field.own]
+        shapes = (
+            [x.shape[1::-1] for x in field.xs] if isinstance(field, InputPair) else [k.shape[1:] for k in field.own]
+        )
         pairs = zip(field.masks, shapes, strict=True)
         found.append(field._replace(masks=tuple(jnp.ones(s, bool) if m is None else m for m, s in pairs)))
     return found
@@ -146,13 +148,13 @@ def _start(
     if isinstance(x1, Kernel):
         return _start_of_kernel(node, x1, patterns)
     check_convention(x1, x2)
-    one = given(x1, node, mask_constant, patterns[0])
-    sets = one, one if x2 is None else given(x2, node, mask_constant, patterns[1])
+    one = raw_inputs(x1, node, mask_constant, patterns[0])
+    sets = one, one if x2 is None else raw_inputs(x2, node, mask_constant, patterns[1])
     xs = tuple(g.x.reshape((len(g.x), -1, g.x.shape[-1])).swapaxes(0, 1) for g in sets)
     masks = tuple(None if g.mask is None else g.mask.reshape((len(g.x), -1)) for g in sets)
     *grid, channels = one.x.shape[1:]
     _check_memory(len(one.x), len(sets[1].x), xs[0].shape[0])
-    return Start(Arrays(xs, masks), tuple(g.graphs for g in sets), Signal(Grid(tuple(grid)), channels))
+    return Start(InputPair(xs, masks), tuple(g.graphs for g in sets), Signal(Grid(tuple(grid)), channels))
 
 
 def _start_of_kernel(node: Node, k: Kernel, patterns: tuple[Tree, Tree]) -> Start:
@@ -196,7 +198,7 @@ def _from_positions(values: ArrayLike, grid: Shape) -> ArrayLike:
 
 
 @partial(jax.jit, static_argnums=0)
-def _run(ops: tuple[Tree, ...], fields: list[Arrays | FieldKernels], graphs: tuple[Tree, ...], alike: Tree) -> Tree:
+def _run(ops: tuple[Tree, ...], fields: list[InputPair | FieldKernels], graphs: tuple[Tree, ...], alike: Tree) -> Tree:
     """The `FieldKernels` of each field that comes out; `alike`: whether both sets of inputs are one."""
     states = tuple(state_of_kernels(f) if isinstance(f, FieldKernels) else state_of_inputs(*f) for f in fields)
     n1, n2 = states[0].pairs[-1].e.shape[2:]

@@ -65,10 +65,10 @@ def moved(x: ArrayLike, axes: Axes | None, *, back: bool = False) -> ArrayLike:
     """An array with the batch first and the channels last; `back`: one that has them so, with these axes."""
     if axes is None or axes == (0, -1):
         return x
-    given = [axis % x.ndim for axis in axes if axis is not None]
-    usual = [0, x.ndim - 1][: len(given)]
+    named = [axis % x.ndim for axis in axes if axis is not None]
+    usual = [0, x.ndim - 1][: len(named)]
     xp = jnp if isinstance(x, jax.Array) else np
-    return xp.moveaxis(x, usual, given) if back else xp.moveaxis(x, given, usual)
+    return xp.moveaxis(x, usual, named) if back else xp.moveaxis(x, named, usual)
 
 
 def moved_shape(shape: Shape, axes: Axes | None, *, back: bool = False) -> Shape:
@@ -94,7 +94,7 @@ class RawInputs(NamedTuple):
         return self.x if self.mask is None else Masked(self.x, self.mask, NEURAL_TANGENTS)
 
 
-def given(x: Input, node: Node, mask_constant: float | None, pattern: Tree) -> RawInputs:
+def raw_inputs(x: Input, node: Node, mask_constant: float | None, pattern: Tree) -> RawInputs:
     """Inputs of a network with the batch first and channels last; entries that are `mask_constant` are zeros, and
     positions all of whose entries are so are missing."""
     if isinstance(x, (Masked, Graphs)):
@@ -172,7 +172,7 @@ def branches_of(parts: Sequence[Signal]) -> Branches:
 def signal_of(shape: Sequence[int]) -> Signal:
     """The signal of inputs of shape (*grid, channels)."""
     *grid, channels = shape
-    return Signal(Grid(tuple(grid)), channels, given=True)
+    return Signal(Grid(tuple(grid)), channels, deterministic=True)
 
 
 def signal_and_batch(node: Node, shape: Tree) -> tuple[int, Signals]:

@@ -45,10 +45,10 @@ def weights(
 ) -> tuple[int, dict[str, Any]]:
     """Channels and weights of a layer; b_std None is no bias, 0.0 one that starts at 0."""
     how = parametrisation.lower()
-    given = {"W_std": W_std, "b_std": b_std or 0.0, "parametrisation": how}
+    settings = {"W_std": W_std, "b_std": b_std or 0.0, "parametrisation": how}
     if how != "standard":
-        return channels, given
-    return channels * s[1], {**given, "bias": b_std is not None, "width_scale": float(s[0])}
+        return channels, settings
+    return channels * s[1], {**settings, "bias": b_std is not None, "width_scale": float(s[0])}
 
 
 def padded(padding: str) -> str:
@@ -411,7 +411,7 @@ def Elementwise(
     """`nn.Elementwise`: the kernel of any smooth function, to a tolerance; for a closed form derive a class in `nn`."""
     if fn is None or nngp_fn is not None or d_nngp_fn is not None:
         raise NotImplementedError(
-            "Elementwise takes a function fn alone, and integrates its dual; a dual in closed form is the property "
+            "Elementwise takes only a function fn, and integrates its dual; a dual in closed form is the property "
             "`dual` of a class derived from equitangents.nn.Nonlinearity"
         )
     return triple("Elementwise", nn.Elementwise(fn))

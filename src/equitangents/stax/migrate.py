@@ -19,7 +19,7 @@ import equitangents
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.files import file_bytes, whole_file
 from equitangents.keywords import meant
-from equitangents.stax.missing import Missing
+from equitangents.stax.missing import MissingName
 
 UNCHANGED, REPLACED, BY_HAND = "unchanged", "replaced", "by hand"
 _THEIRS, _OURS = "neural_tangents", "equitangents"
@@ -41,7 +41,7 @@ class Finding:
 
 
 @dataclass
-class Report:
+class MigrationReport:
     """Findings about a script, sorted by line, and its text with changed imports."""
 
     findings: list[Finding]
@@ -52,8 +52,8 @@ class Report:
         return sum(finding.kind == kind for finding in self.findings)
 
 
-def migrated(source: str) -> Report:
-    """`Report` on the text of a script.
+def migrated(source: str) -> MigrationReport:
+    """`MigrationReport` on the text of a script.
 
     Raises InvalidArgumentError for a text that is no Python.
 
@@ -75,7 +75,7 @@ def migrated(source: str) -> Report:
         ) from None
     except (RecursionError, MemoryError):
         raise InvalidArgumentError("script is nested too deeply") from None
-    return Report(sorted(script.findings), text)
+    return MigrationReport(sorted(script.findings), text)
 
 
 @dataclass
@@ -188,7 +188,7 @@ def _why_missing(path: str) -> str:
 def _missing(name: str, home: Any = equitangents) -> str:
     """What to use in place of a name that a module lacks; "" for one that it has."""
     found = getattr(home, name, None)
-    if isinstance(found, Missing):
+    if isinstance(found, MissingName):
         return found.remedy
     if name in home.__all__:
         return ""

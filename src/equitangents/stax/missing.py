@@ -17,7 +17,7 @@ _INSTEAD = {
     "MaxPool": "it has no kernel in closed form; use AvgPool, or a convolution with strides",
     "Slice": "use nn.Aggregate(matrix) with a row of the identity matrix for each position kept",
     "utils": "there are no helpers to import: arrays are NumPy's and JAX's own",
-    "experimental": "kernels of TensorFlow functions are not here; torch.EmpiricalKernel has those of PyTorch modules",
+    "experimental": "kernels of TensorFlow functions are not here; torch.ModuleKernel has those of PyTorch modules",
     **dict.fromkeys(("layer", "requires", "supports_masking", "Bool", "Diagonal"), _LAYERS),
 }
 
@@ -36,7 +36,7 @@ def unmask_fn(fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn
 
 
-class Missing:
+class MissingName:
     """A name of neural-tangents without a counterpart: calls and indices raise NotImplementedError with a remedy."""
 
     def __init__(self, name: str, instead: str) -> None:
@@ -55,5 +55,5 @@ class Missing:
         self._refuse()
 
 
-ABSENT = {name: Missing(name, instead) for name, instead in _INSTEAD.items()}
+ABSENT = {name: MissingName(name, instead) for name, instead in _INSTEAD.items()}
 utils, experimental = (ABSENT[name] for name in _MODULES)

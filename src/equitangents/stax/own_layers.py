@@ -108,7 +108,7 @@ class Gabor(Nonlinearity):
     @property
     def dual(self) -> DualActivation:
         """Activation kernel of the sine under a Gaussian weight."""
-        return duals.Gabor()
+        return duals.GaborDual()
 
     def function(self, x: jax.Array) -> jax.Array:
         """The wave under the bump, of every entry."""
@@ -141,7 +141,7 @@ class Wave(Nonlinearity):
     @property
     def dual(self) -> DualActivation:
         """A mean of the activation kernels of sine and cosine."""
-        return duals.Wave(float(self.phase))
+        return duals.WaveDual(float(self.phase))
 
     def function(self, x: jax.Array) -> jax.Array:
         """The sine of every entry and the phase."""

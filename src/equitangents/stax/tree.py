@@ -1,8 +1,8 @@
 """The tree of layers behind a triple, whose parameters have one entry per layer, as in neural-tangents.
 
 A `Leaf` is one function of `stax`, which may be several layers of `nn` in a row, at most one of them with parameters:
-its entry is that layer's, or () without any. A `Group` has one entry for each child. `layers` are the layers of `nn`
-that run the finite network, and that kernels are lowered from.
+its entry is that layer's, or () without any. A `LayerGroup` has one entry for each child. `layers` are the layers of
+`nn` that run the finite network, and that kernels are lowered from.
 
 Graphs, `pattern=`, are edges from tails to heads, among all positions or along some axes: pattern[n, tail, head] is the
 weight with which the head receives the tail, so that it is transposed into the adjacency matrix of `Graphs`, which says
@@ -82,12 +82,12 @@ class Pattern:
 
 def _of_edges(pattern: ArrayLike, sizes: list[int]) -> jax.Array:
     """Numbers of edges (N, tails, heads) from lists of them, (N, edges, dimensions, 2); negative ones are none."""
-    given, expected = pattern.shape, ["N", "edges", len(sizes), 2]
+    shape, expected = pattern.shape, ["N", "edges", len(sizes), 2]
     if pattern.ndim == 3 and len(sizes) == 1:
         pattern = pattern[:, :, None]
         del expected[2]
     if pattern.ndim != 4 or pattern.shape[2:] != (len(sizes), 2):
-        raise ShapeError("pattern", given, tuple(expected))
+        raise ShapeError("pattern", shape, tuple(expected))
     if pattern.dtype.kind not in "iu":
         raise InvalidTypeError(
             "pattern", pattern.dtype, "whole numbers, the positions of edges' ends", verb="has dtype"
@@ -153,12 +153,12 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Group:
-    """Layers one after another (`serial`, `repeat`), or `beside` one another (`parallel`)."""
+class LayerGroup:
+    """Layers in sequence (`serial`, `repeat`), or, if `parallel`, branches of one input (`parallel`)."""
 
     name: str
     children: tuple[Node, ...]
-    beside: bool = False
+    parallel: bool = False
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
@@ -179,21 +179,21 @@ class Group:
         return next((leaf.axes_before for leaf in self.leaves if leaf.axes_before is not None), None)
 
     def axes_after(self, before: Axes | None) -> Axes | None:
-        """The axes of the output, of layers beside one another those of the first."""
-        for child in self.children[: 1 if self.beside else None]:
+        """The axes of the output; of parallel layers those of the first."""
+        for child in self.children[: 1 if self.parallel else None]:
             before = child.axes_after(before)
         return before
 
     def readers(self, count: int) -> tuple[Node, ...]:
         """What reads each of several inputs: a layer each, or the first layer says."""
-        if self.beside or not self.children:
+        if self.parallel or not self.children:
             return self.children or (self,) * count
         return self.children[0].readers(count)
 
     def layers(self, *, graphs: bool = True) -> tuple[Layer, ...]:
-        """The corresponding layers of `nn`, beside one another a `Parallel`."""
+        """The corresponding layers of `nn`; for parallel layers a `Parallel`."""
         inner = [child.layers(graphs=graphs) for child in self.children]
-        return (nn.Parallel(*(part or (nn.Identity(),) for part in inner)),) if self.beside else sum(inner, ())
+        return (nn.Parallel(*(part or (nn.Identity(),) for part in inner)),) if self.parallel else sum(inner, ())
 
     def flattened(self, params: Params, name: str = "params") -> tuple[Params, ...]:
         """One entry for each layer of `nn`; ShapeError where there are not as many entries as children."""
@@ -202,21 +202,21 @@ class Group:
             held, verb = (len(params), "has length") if listed else (type(params), "is of type")
             raise ShapeError(name, held, len(self.children), "one entry for each layer, as init_fn gives", verb=verb)
         inner = [c.flattened(p, f"{name}[{i}]") for i, (c, p) in enumerate(zip(self.children, params, strict=True))]
-        return (tuple(part or ((),) for part in inner),) if self.beside else sum(inner, ())
+        return (tuple(part or ((),) for part in inner),) if self.parallel else sum(inner, ())
 
     def init(self, key: jax.Array, signal: Signals, dtype: DType) -> Params:
         """Random parameters, one entry a child."""
         params = []
-        reads = self.layers()[0].inputs(signal).parts if self.beside else ()  # type: ignore[attr-defined]
+        reads = self.layers()[0].inputs(signal).parts if self.parallel else ()  # type: ignore[attr-defined]
         for i, (child, k) in enumerate(
             zip(self.children, jax.random.split(key, max(1, len(self.children))), strict=False)
         ):
-            params.append(child.init(k, reads[i] if self.beside else signal, dtype))
-            signal = signal if self.beside else after(child, signal)
+            params.append(child.init(k, reads[i] if self.parallel else signal, dtype))
+            signal = signal if self.parallel else after(child, signal)
         return tuple(params)
 
 
-Node = Leaf | Group
+Node = Leaf | LayerGroup
 
 
 def after(node: Node, signal: Signals) -> Signals:
@@ -229,7 +229,7 @@ def _empty(layer: Layer) -> tuple[Any, ...]:
     return tuple(tuple(_empty(inner) for inner in branch) for branch in layer.inner)
 
 
-def _fit(given: Axes, read: Axes) -> bool:
+def _fit(own: Axes, read: Axes) -> bool:
     """Whether axes may be the same: those counted from the end are known with the rank alone."""
-    pairs = zip(given, read, strict=True)
+    pairs = zip(own, read, strict=True)
     return all(b is None or a is None or a == b or (a < 0) != (b < 0) for a, b in pairs)

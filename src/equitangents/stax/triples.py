@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from equitangents import nn, precision
 from equitangents._types import DType, Params, Tree
-from equitangents.keywords import named, names_of
+from equitangents.functional import named, names_of
 from equitangents.nn.layer import Layer, Structure
 from equitangents.nn.sequential import chain, naming_misfits, run_layers, why_no_ntk
 from equitangents.stax.by_layers import evaluated
@@ -25,15 +25,15 @@ from equitangents.stax.kernel import (
     Kernel,
     alike,
     branches_of,
-    given,
     moved,
+    raw_inputs,
     refuse_keywords,
     shape_after,
     sides,
     signal_and_batch,
     signal_of,
 )
-from equitangents.stax.tree import Axes, Group, Leaf, Node, Pattern, Signals, after
+from equitangents.stax.tree import Axes, LayerGroup, Leaf, Node, Pattern, Signals, after
 from equitangents.structured import NEURAL_TANGENTS
 
 _SEVERAL = tuple, list  # every call asks, and to make unions of types takes longer than to ask
@@ -111,14 +111,14 @@ class KernelFn(OfTree):
         _ = self.axes  # layers fit one another
         if isinstance(x1, (*_SEVERAL, Kernel)):
             return None
-        one = given(x1, self.node, mask_constant, patterns[0])
-        other = None if x2 is None else given(x2, self.node, mask_constant, patterns[1])
+        one = raw_inputs(x1, self.node, mask_constant, patterns[0])
+        other = None if x2 is None else raw_inputs(x2, self.node, mask_constant, patterns[1])
         if self.dropouts and other is not None and alike((x1,), (x2,)) is not False:
             return None
         first = one.of_network()
         if first is None or (one.graphs is None and any(leaf.pattern is not None for leaf in self.node.leaves)):
             return None
-        if getattr(self.node, "beside", False) or not _ends_on_a_vector(self, one.x.shape[1:]):
+        if getattr(self.node, "parallel", False) or not _ends_on_a_vector(self, one.x.shape[1:]):
             return None
         return first, None if other is None else other.of_network()
 
@@ -203,12 +203,12 @@ class ApplyFn(OfTree):
         flat, leaves = self.node.flattened(params), jax.tree.leaves(params)
         dtype = leaves[0].dtype if leaves else precision.working_dtype(*jax.tree.leaves(inputs))
         with precision.scope(dtype):
-            x, signal, beside = _begun(self.node, inputs, dtype, rng, mask_constant, pattern)
-            reads = any(b.graphs is not None for b in (beside if isinstance(beside, tuple) else (beside,)))
+            x, signal, structures = _begun(self.node, inputs, dtype, rng, mask_constant, pattern)
+            reads = any(b.graphs is not None for b in (structures if isinstance(structures, tuple) else (structures,)))
             layers = self.node.layers(graphs=reads)
             signals = chain(layers, signal)  # type: ignore[arg-type]
             with naming_misfits(layers, flat, signals):
-                y, _ = run_layers(layers, flat, x, beside, signals)
+                y, _ = run_layers(layers, flat, x, structures, signals)
         if not isinstance(y, tuple):
             return moved(y, self.axes, back=True)
         kind = type(inputs) if isinstance(inputs, _SEVERAL) else tuple
@@ -218,14 +218,14 @@ class ApplyFn(OfTree):
 def _begun(
     node: Node, inputs: Tree, dtype: DType, key: jax.Array | None, mask_constant: float | None, pattern: Tree
 ) -> tuple[Tree, Signals, Tree]:
-    """(arrays, their signal, what goes beside them) of inputs: of one, or of several side by side."""
+    """(arrays, their signal, their structures) of inputs: of one, or of several branches."""
     if isinstance(inputs, _SEVERAL):
         nodes, several, _ = sides(node, inputs)
         keys = [None] * len(several) if key is None else list(jax.random.split(key, len(several)))
         found = [_begun(c, x, dtype, k, mask_constant, pattern) for c, x, k in zip(nodes, several, keys, strict=True)]
-        xs, signals, beside = zip(*found, strict=True)
-        return xs, branches_of(signals), beside
-    one = given(inputs, node, mask_constant, pattern)
+        xs, signals, structures = zip(*found, strict=True)
+        return xs, branches_of(signals), structures
+    one = raw_inputs(inputs, node, mask_constant, pattern)
     x = jnp.asarray(one.x, dtype)
     graphs = None if one.graphs is None else jnp.asarray(one.graphs, dtype)
     convention = NEURAL_TANGENTS if one.own is None else one.own.convention
@@ -270,14 +270,14 @@ def _nodes(names: str, layers: Sequence[StaxLayer]) -> tuple[Node, ...]:
 
 def serial(*layers: StaxLayer) -> StaxLayer:
     """`nn.Sequential`: layers one after another; their parameters are a tuple with one entry each."""
-    return of_node(Group("serial", _nodes("layers", layers)))
+    return of_node(LayerGroup("serial", _nodes("layers", layers)))
 
 
 def parallel(*layers: StaxLayer) -> StaxLayer:
     """`nn.Parallel`: one layer for each of the signals that `FanOut` made, or for each of several inputs."""
-    return of_node(Group("parallel", _nodes("layers", layers), beside=True))
+    return of_node(LayerGroup("parallel", _nodes("layers", layers), parallel=True))
 
 
 def repeat(layer: StaxLayer, n: int) -> StaxLayer:
     """The layer n times one after another, with independent weights each time; the identity for n = 0."""
-    return of_node(Group("repeat", _nodes("layer", [layer]) * n))
+    return of_node(LayerGroup("repeat", _nodes("layer", [layer]) * n))

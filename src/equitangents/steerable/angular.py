@@ -19,7 +19,7 @@ from equitangents._types import ArrayLike
 from equitangents.groups import so3
 from equitangents.groups.rotations_of_space import plane_turns
 from equitangents.sphere.transforms import wigner
-from equitangents.steerable.features import SPACES, Irrep
+from equitangents.steerable.features import SPACES, SteerableIrrep
 from equitangents.steerable.harmonics import direction_harmonics
 
 
@@ -27,8 +27,8 @@ from equitangents.steerable.harmonics import direction_harmonics
 class AngularKernel:
     """κ of frequency J, from features `into` to features `out`; `coefficients` (d', d, d_J)."""
 
-    out: Irrep
-    into: Irrep
+    out: SteerableIrrep
+    into: SteerableIrrep
     frequency: int
     coefficients: np.ndarray
 
@@ -40,7 +40,9 @@ class AngularKernel:
 
 
 @lru_cache(maxsize=1024)
-def angular_kernels(out: Irrep, into: Irrep, max_frequency: int | None = None) -> tuple[AngularKernel, ...]:
+def angular_kernels(
+    out: SteerableIrrep, into: SteerableIrrep, max_frequency: int | None = None
+) -> tuple[AngularKernel, ...]:
     """All angular kernels between two irreps up to a frequency, in order of frequency: orthogonal, and complete.
 
     >>> from equitangents.steerable import irrep
@@ -59,7 +61,7 @@ def angular_kernels(out: Irrep, into: Irrep, max_frequency: int | None = None) -
 def all_coefficients(kernels: tuple[AngularKernel, ...], largest: int) -> np.ndarray:
     """Coefficients (K, d', d, harmonics) with respect to all harmonics of frequencies 0 to `largest` side by side."""
     first = kernels[0]
-    ends = np.cumsum([Irrep(first.out.group, J).dimension for J in range(largest + 1)])
+    ends = np.cumsum([SteerableIrrep(first.out.group, J).dimension for J in range(largest + 1)])
     found = np.zeros((len(kernels), first.out.dimension, first.into.dimension, ends[-1]))
     for i, k in enumerate(kernels):
         end = ends[k.frequency]
@@ -67,9 +69,9 @@ def all_coefficients(kernels: tuple[AngularKernel, ...], largest: int) -> np.nda
     return found
 
 
-def _invariants(out: Irrep, into: Irrep, J: int) -> list[np.ndarray]:
+def _invariants(out: SteerableIrrep, into: SteerableIrrep, J: int) -> list[np.ndarray]:
     """Orthogonal C (d', d, d_J) with (ρ' ⊗ ρ ⊗ ρ_J) C = C, each of square d'."""
-    turn = Irrep(out.group, J, (-1) ** J if out.group == "O(3)" else 1)  # how harmonics turn
+    turn = SteerableIrrep(out.group, J, (-1) ** J if out.group == "O(3)" else 1)  # how harmonics transform
     shape = (out.dimension, into.dimension, turn.dimension)
     if SPACES[out.group] == 2:
         projector = _in_plane(out, into, turn)
@@ -81,7 +83,7 @@ def _invariants(out: Irrep, into: Irrep, J: int) -> list[np.ndarray]:
     return [math.sqrt(shape[0]) * c.reshape(shape) for c in _fixed_basis(projector)]
 
 
-def _in_plane(out: Irrep, into: Irrep, turn: Irrep) -> np.ndarray:
+def _in_plane(out: SteerableIrrep, into: SteerableIrrep, turn: SteerableIrrep) -> np.ndarray:
     """The projector on invariant vectors: the mean of ρ' ⊗ ρ ⊗ ρ_J over as many elements as its frequencies need."""
     count = out.degree + into.degree + turn.degree + 1
     turns = plane_turns(1, 360.0 * np.arange(count) / count)

@@ -33,7 +33,7 @@ _FORMS = {"SO(2)": "2", "O(2)": "0e, 0o or 2", "SO(3)": "2", "O(3)": "2e or 2o"}
 
 
 @dataclass(frozen=True, order=True)
-class Irrep(CompactIrrep):
+class SteerableIrrep(CompactIrrep):
     """One irrep: its group, its degree (frequency in the plane), and its parity, 1 or -1.
 
     Parity is what a reflection (of the plane, for degree 0) or the inversion (of space) multiplies by; "e" in text
@@ -54,7 +54,7 @@ class Irrep(CompactIrrep):
         return f"{self.degree}{('e' if self.parity == 1 else 'o') if has_parity(self.group, self.degree) else ''}"
 
 
-def irrep(text: str, group: str) -> Irrep:
+def irrep(text: str, group: str) -> SteerableIrrep:
     """The irrep that a text names, such as "2", "0o" (O(2)) or "1o" (O(3)).
 
     >>> irrep("1o", "O(3)").dimension
@@ -66,12 +66,12 @@ def irrep(text: str, group: str) -> Irrep:
     match = re.fullmatch(r"(\d+)([eo]?)", text.strip())
     if match is None or int(match[1]) > MAX_DEGREE or bool(match[2]) != has_parity(group, int(match[1])):
         raise InvalidArgumentError("irrep", text, _FORMS[group], "the degree is 0 to 12")
-    return Irrep(group, int(match[1]), -1 if match[2] == "o" else 1)
+    return SteerableIrrep(group, int(match[1]), -1 if match[2] == "o" else 1)
 
 
-def trivial(group: str) -> Irrep:
+def trivial(group: str) -> SteerableIrrep:
     """The irrep of numbers that do not change."""
-    return Irrep(group, 0)
+    return SteerableIrrep(group, 0)
 
 
 def has_parity(group: str, degree: int) -> bool:
@@ -116,7 +116,7 @@ class Features:
     """
 
     group: str
-    entries: tuple[tuple[int, Irrep], ...]
+    entries: tuple[tuple[int, SteerableIrrep], ...]
 
     def __init__(self, text: str | Features, group: SymmetryGroup | str | None = None) -> None:
         if isinstance(text, Features):
@@ -135,12 +135,12 @@ class Features:
             raise InvalidArgumentError("features", twice[0], wanted, verb="name twice the irrep")
 
     @classmethod
-    def of(cls, group: str, entries: tuple[tuple[int, Irrep], ...]) -> Features:
+    def of(cls, group: str, entries: tuple[tuple[int, SteerableIrrep], ...]) -> Features:
         """Features of given copies and irreps."""
         return cls("+".join(f"{n}x{kind}" for n, kind in entries), group)
 
     @property
-    def irreps(self) -> tuple[Irrep, ...]:
+    def irreps(self) -> tuple[SteerableIrrep, ...]:
         """The irreps, in order."""
         return tuple(kind for _, kind in self.entries)
 
@@ -159,11 +159,11 @@ class Features:
         """The dimension of the space that the group turns, 2 or 3."""
         return SPACES[self.group]
 
-    def copies(self, kind: Irrep) -> int:
+    def copies(self, kind: SteerableIrrep) -> int:
         """How many copies of an irrep there are, 0 if none."""
         return dict((k, n) for n, k in self.entries).get(kind, 0)
 
-    def parts(self) -> Iterator[tuple[Irrep, int, slice]]:
+    def parts(self) -> Iterator[tuple[SteerableIrrep, int, slice]]:
         """(irrep, copies, its channels) one after another."""
         start = 0
         for n, kind in self.entries:
@@ -171,7 +171,7 @@ class Features:
             yield kind, n, slice(start, stop)
             start = stop
 
-    def split(self, values: ArrayLike) -> dict[Irrep, Any]:
+    def split(self, values: ArrayLike) -> dict[SteerableIrrep, Any]:
         """Channels (..., dimension) by irrep: (..., copies, d)."""
         return {kind: values[..., at].reshape((*values.shape[:-1], n, -1)) for kind, n, at in self.parts()}
 
@@ -205,7 +205,7 @@ class Features:
         return f"Features({str(self)!r}, {self.group!r})"
 
 
-def _entry(text: str, group: str) -> tuple[int, Irrep]:
+def _entry(text: str, group: str) -> tuple[int, SteerableIrrep]:
     match = re.fullmatch(r"\s*(?:(\d+)\s*x)?\s*(\w+)\s*", text)
     if match is None or match[1] == "0":
         raise InvalidArgumentError("features", text, "copies and an irrep, such as '4x1'", verb="hold")

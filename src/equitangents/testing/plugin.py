@@ -14,7 +14,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("equitangents").addoption(
         "--equivariance-tolerance",
         type=float,
-        help="mean relative error that assert_equivariant accepts where a test states none (default: the floor)",
+        help="mean relative error that assert_equivariant accepts where a test states none (default: the noise floor)",
     )
 
 

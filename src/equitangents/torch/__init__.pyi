@@ -1,12 +1,12 @@
 """What is public, for type checkers, and for lazy_loader, which imports it when first used."""
 
 from .estimators import Ensemble, EnsembleClassifier
-from .kernel import EmpiricalKernel
+from .kernel import ModuleKernel
 from .modules import member_seeds
 
 __all__ = [
-    "EmpiricalKernel",
     "Ensemble",
     "EnsembleClassifier",
+    "ModuleKernel",
     "member_seeds",
 ]

@@ -15,7 +15,7 @@ import numpy as np
 from equitangents.ensembles.training.run import Augmented, Job, array_digest, resolve_batch_size
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NetworkError, StoreError
 from equitangents.torch.modules import Factory, FieldOutputs, make, member_seeds, outputs_of, to_tensor
-from equitangents.torch.trainers import Data, OneByOne, Recipe, Vectorised, reason_against
+from equitangents.torch.trainers import Data, OneByOne, TorchRecipe, Vectorised, reason_against
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +40,7 @@ class Here(AbstractContextManager["Here"]):
 class ModuleJob(Job):
     """What a run computes by PyTorch: members `first` to `first + members − 1`, trained by `recipe` on `data`."""
 
-    recipe: Recipe
+    recipe: TorchRecipe
     factory: Factory
     data: Data
     layout: str
@@ -140,7 +140,7 @@ def job_of(estimator: Any, made: Augmented, first: int, members: int) -> ModuleJ
     import torch
 
     p, device = estimator, torch.device(estimator.device)
-    recipe = Recipe(
+    recipe = TorchRecipe(
         p._loss,
         p.optimizer,
         float(p.learning_rate),

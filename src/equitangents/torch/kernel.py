@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PRODUCTS = {"mean": "iou,jou->ij", "each": "iou,jou->ijo", "full": "iou,jru->ijor"}  # of Jacobians, by form of Θ
 
 
-class EmpiricalKernel:
+class ModuleKernel:
     """`kernel(x1, x2=None)` of a module whose outputs are (N, outputs): NTK and NNGP, means over outputs, (N1, N2).
 
     Takes the place of a network in `InfiniteEnsemble`: the module, linearised about its parameters, trained to any
@@ -35,7 +35,7 @@ class EmpiricalKernel:
 
     Raises InvalidTypeError for anything but a module, NetworkError for one without parameters that are trained.
 
-    Example: `InfiniteEnsemble(et.torch.EmpiricalKernel(module), time=5.0).fit(x, y).predict(x_test)`
+    Example: `InfiniteEnsemble(et.torch.ModuleKernel(module), time=5.0).fit(x, y).predict(x_test)`
     """
 
     def __init__(self, module: torch.nn.Module, *, layout: str = "channels_first") -> None:

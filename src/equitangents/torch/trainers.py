@@ -30,7 +30,7 @@ _ELEMENTWISE = (
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TorchRecipe:
     """Everything that decides the arithmetic of training, apart from data and seeds."""
 
     loss: str
@@ -92,7 +92,9 @@ class Data:
 class OneByOne:
     """One module in training, which draws from a generator of its own."""
 
-    def __init__(self, modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seeds: Sequence[Seeds]) -> None:
+    def __init__(
+        self, modules: Sequence[torch.nn.Module], data: Data, recipe: TorchRecipe, seeds: Sequence[Seeds]
+    ) -> None:
         (self._module,), (self._seeds,) = modules, seeds
         self._data, self._recipe = data, recipe
         self.optimiser = recipe.optimiser(self._module.parameters())
@@ -134,7 +136,9 @@ class OneByOne:
 class Vectorised:
     """Modules in training, all of them by one gradient a step."""
 
-    def __init__(self, modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seeds: Sequence[Seeds]) -> None:
+    def __init__(
+        self, modules: Sequence[torch.nn.Module], data: Data, recipe: TorchRecipe, seeds: Sequence[Seeds]
+    ) -> None:
         self._data, self._recipe, self._count = data, recipe, len(modules)
         self._stacked = _Stacked(modules, recipe)
         self.optimiser = recipe.optimiser(list(self._stacked.trained.values()))
@@ -164,7 +168,7 @@ class Vectorised:
         return self._stacked.trained | self._stacked.fixed
 
 
-def reason_against(modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seed: int) -> str | None:
+def reason_against(modules: Sequence[torch.nn.Module], data: Data, recipe: TorchRecipe, seed: int) -> str | None:
     """Why these modules cannot be trained together; None if they can."""
     import torch
 
@@ -195,7 +199,7 @@ def reason_against(modules: Sequence[torch.nn.Module], data: Data, recipe: Recip
 class _Stacked:
     """Tensors of several modules, stacked; those that are trained are leaves."""
 
-    def __init__(self, modules: Sequence[torch.nn.Module], recipe: Recipe) -> None:
+    def __init__(self, modules: Sequence[torch.nn.Module], recipe: TorchRecipe) -> None:
         import torch
 
         self._template = copy.deepcopy(modules[0]).to("meta").train()
@@ -219,7 +223,7 @@ class _Stacked:
 
 
 def _gradient_alone(
-    module: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recipe
+    module: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: TorchRecipe
 ) -> dict[str, torch.Tensor]:
     import torch
 
@@ -241,7 +245,7 @@ def _layer_against(module: torch.nn.Module) -> str | None:
     return None
 
 
-def _optimizer_against(module: torch.nn.Module, recipe: Recipe) -> str | None:
+def _optimizer_against(module: torch.nn.Module, recipe: TorchRecipe) -> str | None:
     if not callable(recipe.optimizer):
         return None
     name = type(recipe.optimiser(copy.deepcopy(module).parameters())).__name__

@@ -19,7 +19,7 @@ from equitangents.errors import InvalidArgumentError
 
 
 @dataclass(frozen=True)
-class Problem:
+class BaselineProblem:
     """Classification of images (N, H, W, C) whose class no element of `group` changes.
 
     Args:
@@ -77,9 +77,9 @@ class Entry:
     name: str
     title: str
     factory: Factory
-    unavailable: Callable[[Problem], str] = lambda problem: ""
+    unavailable: Callable[[BaselineProblem], str] = lambda problem: ""
 
-    def make(self, problem: Problem) -> Baseline:
+    def make(self, problem: BaselineProblem) -> Baseline:
         """A new baseline, not fitted: of the `Problem` where a parameter of its factory has no default.
 
         Raises InvalidArgumentError where it cannot fit or predict.
@@ -113,7 +113,9 @@ class Outcome:
     inference_seconds: float
 
 
-def run(entry: Entry, problem: Problem, x: np.ndarray, y: np.ndarray, inputs: Mapping[str, np.ndarray]) -> Outcome:
+def run(
+    entry: Entry, problem: BaselineProblem, x: np.ndarray, y: np.ndarray, inputs: Mapping[str, np.ndarray]
+) -> Outcome:
     """Fit on x (N, H, W, C) with labels y (N,), 0 to K − 1, then predict every one of `inputs`.
 
     Raises InvalidArgumentError, which names the baseline, for outputs that are no predictions.
@@ -133,7 +135,7 @@ def run(entry: Entry, problem: Problem, x: np.ndarray, y: np.ndarray, inputs: Ma
     return Outcome(labels, baseline, parameters, multiplications, trained, 1000 * seconds / max(count, 1))
 
 
-def predicted(entry: Entry, baseline: Baseline, problem: Problem, x: np.ndarray) -> Int[np.ndarray, " n"]:
+def predicted(entry: Entry, baseline: Baseline, problem: BaselineProblem, x: np.ndarray) -> Int[np.ndarray, " n"]:
     """The class of every image, from scores (N, K) or labels (N,).
 
     Raises InvalidArgumentError for other shapes, NaN, and labels that are no classes.

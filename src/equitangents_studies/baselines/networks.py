@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from equitangents import actions, nn
 from equitangents.ensembles import DeepEnsembleClassifier, InfiniteEnsembleClassifier
 from equitangents.extending import ArrayLike, DType, FiniteNetwork, Params
-from equitangents_studies.baselines.baseline import Problem, checked
+from equitangents_studies.baselines.baseline import BaselineProblem, checked
 
 W_STD, B_STD, LAST_STD = 2**0.5, 0.1, 0.5
 
@@ -31,7 +31,7 @@ def patch_cnn(
 ) -> nn.Sequential:
     """Patches without overlap, then 3×3 convolutions, with ReLU; then all positions, or their mean, into a dense layer.
 
-    Where the patches fill the image, quarter turns carry windows to windows.
+    Where the patches fill the image, rotations by 90° map windows to windows.
     """
     first, *others = channels
     std: dict[str, Any] = {"padding": padding, "W_std": W_STD, "b_std": B_STD}
@@ -41,7 +41,7 @@ def patch_cnn(
     return nn.Sequential(*layers, nn.GlobalAvgPool() if pooled else nn.Flatten(), nn.Dense(outputs, W_std=output_std))
 
 
-def cnn(problem: Problem, channels: tuple[int, ...] | None = None) -> nn.Sequential:
+def cnn(problem: BaselineProblem, channels: tuple[int, ...] | None = None) -> nn.Sequential:
     """The plain network: none of the images' orientations is built in."""
     chosen = problem.channels if channels is None else channels
     return patch_cnn(chosen, problem.classes, padding="zero", output_std=LAST_STD)
@@ -88,10 +88,10 @@ def _inner(params: Mapping[str, Any]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Canonicalised:
-    """Learned canonicalisation (Kaba et al. 2023, arXiv 2211.06489): a small network chooses how x is turned back.
+    """Learned canonicalisation (Kaba et al. 2023, arXiv 2211.06489): a small network chooses the rotation to undo.
 
     s(g) = h(ρ(g)⁻¹x) scores every element; g* = argmax s; f(x) = c(ρ(g*)⁻¹x). Since s(ρ(k)x)(g) = s(x)(k⁻¹g), the
-    turned image c sees is the same for the whole orbit. Gradients reach h straight through the argmax: those of
+    rotated image that c sees is the same for the whole orbit. Gradients reach h straight through the argmax: those of
     softmax(s). `scorer`, h, has one output, the score of the orientation it is shown; `classifier`, c, sees the chosen
     one.
     """
@@ -109,14 +109,14 @@ class Canonicalised:
         """(N, H, W, C) to (N, classes)."""
         scorer, classifier = params
         x = jnp.asarray(x, jax.tree.leaves(params)[0].dtype)
-        orbit = self._turned_back(x)
+        orbit = self._rotated_back(x)
         scores = self.scorer.apply(scorer, orbit.reshape((-1, *x.shape[1:]))).reshape(orbit.shape[:2])
         soft = jax.nn.softmax(scores, axis=0)
         hard = jax.nn.one_hot(jnp.argmax(scores, axis=0), len(scores), axis=0, dtype=soft.dtype)
         weights = hard + soft - jax.lax.stop_gradient(soft)
         return self.classifier.apply(classifier, jnp.einsum("gn,gnhwc->nhwc", weights, orbit))
 
-    def _turned_back(self, x: jax.Array) -> jax.Array:
+    def _rotated_back(self, x: jax.Array) -> jax.Array:
         """ρ(g)⁻¹x for every g: (|G|, N, H, W, C)."""
         action = actions.as_action("group", self.group, x.shape)
         inverse = np.array([int(action.group.inverse(g)) for g in range(action.group.order)])
@@ -126,11 +126,13 @@ class Canonicalised:
 class TrainedNetworks:
     """`members` networks of one architecture, trained by Adam on the cross-entropy, from independent weights.
 
-    With `augmented` every image is turned by an element drawn anew for each member and epoch, so that all networks of
-    a comparison take the same number of steps.
+    With `augmented` each member rotates every image by a random element in every epoch, so that all networks of a
+    comparison take the same number of steps.
     """
 
-    def __init__(self, net: FiniteNetwork, problem: Problem, *, members: int = 1, augmented: bool = False) -> None:
+    def __init__(
+        self, net: FiniteNetwork, problem: BaselineProblem, *, members: int = 1, augmented: bool = False
+    ) -> None:
         self.net, self.problem, self.members = net, problem, members
         self.ensemble = DeepEnsembleClassifier(
             net,
@@ -185,7 +187,7 @@ _ROWS = 1000
 class KernelMachine:
     """The mean of infinitely many, infinitely wide networks that were trained to the end with a little weight decay."""
 
-    def __init__(self, net: nn.Sequential, problem: Problem, *, augmented: bool) -> None:
+    def __init__(self, net: nn.Sequential, problem: BaselineProblem, *, augmented: bool) -> None:
         self.problem = problem
         augmentation = problem.action if augmented else None
         self._model = InfiniteEnsembleClassifier(net, augmentation=augmentation, time=float("inf"), ridge=_RIDGE)
@@ -208,7 +210,7 @@ class KernelMachine:
         return every_class(outputs, self._model.classes_, self.problem.classes, outputs.min() - 1.0)
 
 
-class Averaged:
+class AveragedBaseline:
     """A baseline averaged over the orbit of every input: f̄(x) = (1/|G|) Σ_g f(ρ(g)x).
 
     Invariant exactly where ρ is exact; where it resamples, f̄(ρ(h)x) sees images that were resampled twice.
@@ -216,7 +218,7 @@ class Averaged:
     Of a baseline that gives labels, not scores, it is the vote. Costs are known if the baseline says its own.
     """
 
-    def __init__(self, baseline: Any, problem: Problem) -> None:
+    def __init__(self, baseline: Any, problem: BaselineProblem) -> None:
         self.baseline, self.action, self.classes = baseline, problem.action, problem.classes
 
     @property
@@ -229,7 +231,7 @@ class Averaged:
         """Multiplications of one prediction for each of the |G| elements."""
         return int(self.action.group.order * self.baseline.multiplications)
 
-    def fit(self, x: np.ndarray, y: np.ndarray) -> Averaged:
+    def fit(self, x: np.ndarray, y: np.ndarray) -> AveragedBaseline:
         """Train the baseline whose predictions are averaged."""
         self.baseline.fit(x, y)
         return self

@@ -12,31 +12,31 @@ import sys
 from equitangents import nn
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import WallpaperGroup
-from equitangents_studies.baselines.baseline import Entry, Problem
+from equitangents_studies.baselines.baseline import BaselineProblem, Entry
 from equitangents_studies.baselines.networks import (
     B_STD,
     W_STD,
-    Averaged,
+    AveragedBaseline,
     Canonicalised,
     KernelMachine,
     TrainedNetworks,
     cnn,
     count_parameters,
 )
-from equitangents_studies.baselines.turned_filters import TurnedFilters, turned_filters
+from equitangents_studies.baselines.rotated_filters import RotatedFilters, rotated_filters
 
 _SCORER_CHANNELS = 4
 _SIDE = 7  # images are averaged over blocks down to about this size, since the cost grows as its fourth power
 _POINT_GROUPS = {"C2": (2, False), "C4": (4, False), "D4": (4, True)}
 
 
-def group_convolutional(problem: Problem) -> TurnedFilters:
+def group_convolutional(problem: BaselineProblem) -> RotatedFilters:
     """About as many parameters as the plain network. C4 and D4 are exact, C8 and C16 have steerable filters."""
-    return turned_filters(problem, count_parameters(cnn(problem), problem.shape))
+    return rotated_filters(problem, count_parameters(cnn(problem), problem.shape))
 
 
-def _canonicalised(problem: Problem) -> Canonicalised:
-    """A small network turns the image, a plain one classifies it, trained together.
+def _canonicalised(problem: BaselineProblem) -> Canonicalised:
+    """A small network rotates the image, a plain one classifies it; both are trained together.
 
     The scorer: patches of 2×2, ReLU, a dense layer with one output.
     """
@@ -49,14 +49,14 @@ def _canonicalised(problem: Problem) -> Canonicalised:
     return Canonicalised(problem.group, scorer, cnn(problem))
 
 
-def _without_grid(problem: Problem) -> str:
-    """Why not: grids of pixels have quarter turns at most."""
+def _without_grid(problem: BaselineProblem) -> str:
+    """Why the group is unavailable: a grid of pixels allows rotations by 90° only."""
     if problem.group in _POINT_GROUPS:
         return ""
     return f"a grid of pixels has no group-convolutional kernel for {problem.group}; it has for C2, C4 and D4"
 
 
-def _invariant_kernel(problem: Problem) -> KernelMachine:
+def _invariant_kernel(problem: BaselineProblem) -> KernelMachine:
     """The kernel of infinitely wide Lift, GroupConv and GroupPool over a wallpaper group.
 
     Trained on the first `kernel_images` images, averaged over blocks of pixels.
@@ -96,7 +96,7 @@ KINDS: dict[str, Entry] = {
         # what resampling takes from invariance can be learnt of moved images
         Entry(
             "gcnn-augmented",
-            "group-convolutional network, on turned images",
+            "group-convolutional network, on rotated images",
             lambda p: TrainedNetworks(group_convolutional(p), p, augmented=True),
         ),
         Entry(
@@ -107,14 +107,14 @@ KINDS: dict[str, Entry] = {
         Entry("canonicalisation", "learned canonicalisation", lambda p: TrainedNetworks(_canonicalised(p), p)),
         Entry(
             "canonicalisation-augmented",
-            "learned canonicalisation, on turned images",
+            "learned canonicalisation, on rotated images",
             lambda p: TrainedNetworks(_canonicalised(p), p, augmented=True),
         ),
         # f̄(x) = (1/|G|) Σ_g f(ρ(g)x), f one augmented network
         Entry(
             "test-time",
             "orbit average at test time",
-            lambda p: Averaged(TrainedNetworks(cnn(p), p, augmented=True), p),
+            lambda p: AveragedBaseline(TrainedNetworks(cnn(p), p, augmented=True), p),
         ),
         # the plain network's architecture in closed form, on the first `kernel_images` images in all orientations
         Entry("infinite", "infinitely wide augmented networks", lambda p: KernelMachine(cnn(p), p, augmented=True)),

@@ -15,8 +15,8 @@ from equitangents.ensembles import InfiniteEnsemble, ZeroOutput
 from equitangents.inference import augment_inputs
 from equitangents.kernels import orbit_average
 from equitangents.statistics import Estimate, second_moment_share
+from equitangents_studies.common.ensembles import train_to_last
 from equitangents_studies.common.infinite import largest_difference, largest_rate, unit_times
-from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.study import Arrays, Task
 
 KINDS = ("plain", "equivariant")
@@ -54,8 +54,10 @@ class AugmentedPair:
             key: {name: model.predict(inputs, time=times) for name, inputs in self.sets.items()}
             for key, model in (("augmented", augmented), ("convolutional", convolutional), ("bare", bare))
         }
-        apart = lambda key, t, name: largest_difference(predicted[key][name][t], predicted["convolutional"][name][t])
-        distance = lambda key: np.array([[apart(key, t, name) for name in self.sets] for t in range(len(times))])
+        difference = lambda key, t, name: largest_difference(
+            predicted[key][name][t], predicted["convolutional"][name][t]
+        )
+        distance = lambda key: np.array([[difference(key, t, name) for name in self.sets] for t in range(len(times))])
         return {
             "kernel_distance": np.array([largest_difference(a.nngp, b.nngp), largest_difference(a.ntk, b.ntk)]),
             "distance": distance("augmented"),

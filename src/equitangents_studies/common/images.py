@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies import data
-from equitangents_studies.framework.settings import check
+from equitangents_studies.framework.study import check
 
 _TITLES = {
     "digits": "digits",
@@ -135,7 +135,7 @@ def standardise(x: Float[np.ndarray, "n height width channels"]) -> Float[np.nda
 def zero_at_border(images: Images) -> Images:
     """Every image shifted so that the median of its outermost pixels, channel by channel, is 0.
 
-    What turns in at the corners of a turned image, and what convolutions see beyond its edge, is then its own border.
+    Zero padding at the corners of a rotated image and beyond the edge then equals the image's own border.
     """
     sets = {name: _shifted(x) for name, x in images.sets.items()}
     return replace(images, train_x=_shifted(images.train_x), sets=sets)

@@ -15,7 +15,7 @@ from equitangents import molecules as molecular
 from equitangents import nn
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules
-from equitangents_studies.framework import stage_files
+from equitangents_studies.framework.folder import read_stage, write_stage
 from equitangents_studies.framework.progress import Task
 
 TITLES = {
@@ -112,14 +112,14 @@ def blockwise(
     for start in range(0, n, block):
         stop = min(start + block, n)
         path = folder / f"rows-{start}-{stop}.npz"
-        kept = stage_files.read(path, path.stem)
+        kept = read_stage(path, path.stem)
         if kept is not None:
             stripe = kept["stripe"]
         else:
             here = molecules[start:stop]
             parts = [kernel(here)] + ([kernel(here, molecules[stop:])] if stop < n else [])
             stripe = np.concatenate(parts, axis=1, dtype=np.float64)
-            stage_files.write(path, {"stripe": stripe}, path.stem)
+            write_stage(path, {"stripe": stripe}, path.stem)
         total[start:stop, start:] = stripe
         total[start:, start:stop] = stripe.T
         done = n * (n + 1) // 2 - (n - stop) * (n - stop + 1) // 2

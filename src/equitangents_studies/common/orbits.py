@@ -1,6 +1,6 @@
-"""Orbits as arrays: inputs {ρ(g)x} in one batch, and what predictions on them say. The group is the axis before inputs.
+"""Orbits as arrays: inputs {ρ(g)x} in one batch, and measures of invariance. The group is the axis before inputs.
 
-The measures agree with those of `equitangents.metrics`, which take functions; these take what an ensemble recorded.
+The measures are those of `equitangents.metrics`, but take recorded outputs in place of functions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def orbit_batch(action: Action, x: Float[np.ndarray, "n ..."]) -> Float[np.ndarr
 def moved_each(
     action: Action, elements: Int[np.ndarray, " n"], x: Float[np.ndarray, "n ..."]
 ) -> Float[np.ndarray, "n ..."]:
-    """Every input moved by an element of its own."""
+    """Move input i by the group element `elements[i]`."""
     moved = np.array(x)
     for g in np.unique(elements):
         moved[elements == g] = np.asarray(action(int(g), x[elements == g]))
@@ -36,12 +36,12 @@ def moved_each(
 
 
 def there_and_back(action: Action, x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "order_n ..."]:
-    """All ρ(g)⁻¹ρ(g)x in the order of `orbit_batch`: what differs from x is the error of resampling."""
+    """All ρ(g)⁻¹ρ(g)x in the order of `orbit_batch`; the difference from x is the error of resampling."""
     return np.concatenate([np.asarray(action(action.group.inverse(g), action(g, x))) for g in action.group])
 
 
 def by_element(action: Action, y: Float[np.ndarray, "... order_n k"]) -> Float[np.ndarray, "... order n k"]:
-    """Predictions on `orbit_batch`, with the group as an axis of its own."""
+    """Reshape predictions on `orbit_batch` so that the group is an axis."""
     order = action.group.order
     return y.reshape(*y.shape[:-2], order, y.shape[-2] // order, y.shape[-1])
 
@@ -64,6 +64,6 @@ def relative_std(y: Float[np.ndarray, "... order n"]) -> np.ndarray:
     With one input it is that input's; the norms keep inputs whose mean is near 0 from dominating. 0/0 counts as 0.
     """
     y = np.asarray(y, dtype=np.float64)
-    spread, size = y.var(axis=-2).sum(axis=-1), (y.mean(axis=-2) ** 2).sum(axis=-1)
-    beyond = np.where(spread == 0, 0.0, np.inf)
-    return np.sqrt(np.where(size == 0, beyond, spread / np.where(size == 0, 1.0, size)))  # NaN stays NaN
+    variance, size = y.var(axis=-2).sum(axis=-1), (y.mean(axis=-2) ** 2).sum(axis=-1)
+    beyond = np.where(variance == 0, 0.0, np.inf)
+    return np.sqrt(np.where(size == 0, beyond, variance / np.where(size == 0, 1.0, size)))  # NaN stays NaN

@@ -1,9 +1,9 @@
 """How far a finite subgroup is from SO(2) or SO(3), and how far a prediction can change between its elements.
 
-Lemma 6.2 of arXiv 2403.03103: |f̄(ρ(g)x) − f̄(x)| ≤ κ C(x) for augmentation by a subgroup B, with
-κ = max_g min_{b ∈ B} ‖ρ(g) − ρ(b)‖ (operator norm). As f̄(ρ(b)x) = f̄(x), the mean value theorem on the chord from ρ(b)x
-to ρ(g)x gives C(x) = |x| · max ‖∇f̄‖, the maximum over all chords. Where outputs turn along, by ρ_Y with the same κ,
-|f̄(ρ(g)x) − ρ_Y(g) f̄(x)| ≤ κ (C(x) + |f̄(x)|).
+Lemma 6.2 of arXiv 2403.03103: |f̄(ρ(g)x) − f̄(x)| ≤ κ C(x) for augmentation by a subgroup B, with κ = max_g min_{b ∈ B}
+‖ρ(g) − ρ(b)‖ (operator norm). As f̄(ρ(b)x) = f̄(x), the mean value theorem on the chord from ρ(b)x to ρ(g)x gives C(x)
+= |x| · max ‖∇f̄‖, the maximum over all chords. Where outputs rotate by ρ_Y with the same κ, |f̄(ρ(g)x) − ρ_Y(g) f̄(x)|
+≤ κ (C(x) + |f̄(x)|).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def gradient_norms(f: Callable[[np.ndarray], np.ndarray], x: Float[np.ndarray, "
 
 def largest_gradients(
     f: Callable[[np.ndarray], np.ndarray],
-    turn: Callable[[np.ndarray, float], np.ndarray],
+    rotate: Callable[[np.ndarray, float], np.ndarray],
     x: Float[np.ndarray, "n ..."],
     subgroup: int,
     points: int,
@@ -61,7 +61,7 @@ def largest_gradients(
     f̄ is invariant under the subgroup, so these are as good as all chords.
     """
     angles = np.pi / subgroup * np.linspace(-1, 1, points)
-    return np.max([gradients_on_chords(f, x, turn(x, angle), points) for angle in angles], axis=0)
+    return np.max([gradients_on_chords(f, x, rotate(x, angle), points) for angle in angles], axis=0)
 
 
 def gradients_on_chords(
@@ -75,7 +75,7 @@ def covering_angle(rotations: Float[np.ndarray, "order 3 3"]) -> float:
     """The largest angle that any rotation is from the nearest of a finite group's; the group spans all directions.
 
     On the sphere of unit quaternions, the largest cap that holds none of ±q lies over a facet of their convex hull, at
-    whose distance d from the centre its angle is arccos d; rotations turn by twice that.
+    whose distance d from the centre its angle is arccos d; the rotation angle is twice that.
     """
     quaternions = Rotation.from_matrix(rotations).as_quat()
     distances = -ConvexHull(np.concatenate([quaternions, -quaternions])).equations[:, -1]
@@ -83,8 +83,8 @@ def covering_angle(rotations: Float[np.ndarray, "order 3 3"]) -> float:
 
 
 def to_nearest(
-    group: Float[np.ndarray, "order 3 3"], rotations: Float[np.ndarray, "turns 3 3"]
-) -> Float[np.ndarray, "turns 3 3"]:
+    group: Float[np.ndarray, "order 3 3"], rotations: Float[np.ndarray, "rotations 3 3"]
+) -> Float[np.ndarray, "rotations 3 3"]:
     """b⁻¹R, b the element of the group that is nearest to R."""
     nearest = np.einsum("bij,rij->rb", group, rotations).argmax(axis=1)
     return np.einsum("rji,rjk->rik", group[nearest], rotations)

@@ -66,13 +66,15 @@ def exp_of(log: Estimate) -> Estimate:
     return Estimate(value, low, high, log.confidence)
 
 
-SEVERAL = 16  # ensembles of one size that tell their own spread
-COVERS = f"ensembles of M networks: over the trained ones, and of fewer than {SEVERAL} from the expected spread"
+SEVERAL = 16  # ensembles of one size that suffice to estimate their standard deviation
+COVERS = f"ensembles of M networks: over the trained ones, and of fewer than {SEVERAL} from the expected distribution"
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
-    """Orbit same predictions of disjoint trained ensembles of M, means over inputs, and what is expected of them."""
+class TrainedScores:
+    """Orbit same predictions of disjoint trained ensembles of M, means over inputs, with the `expected` mean and its 95
+    % range.
+    """
 
     scores: Float[np.ndarray, " ensembles"]
     expected: float
@@ -80,9 +82,9 @@ class Trained:
     high: float
 
     def difference(self, bounds: tuple[float, float], level: float = 0.95) -> Estimate:
-        """Trained minus expected. The interval is over the ensembles, or of the expected spread where they are few.
+        """Trained minus expected. The interval is over the ensembles.
 
-        So too where all ensembles score alike.
+        It is that of the expected distribution if ensembles are few or all have the same score.
         """
         off, count = float(self.scores.mean()) - self.expected, len(self.scores)
         if count >= SEVERAL and np.ptp(self.scores) > 0:

@@ -10,14 +10,14 @@ from matplotlib.ticker import LogLocator
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, shared_level
 from equitangents_studies import baselines
-from equitangents_studies.baselines.turned_filters import exact_on_filters
+from equitangents_studies.baselines.rotated_filters import exact_on_filters
 from equitangents_studies.comparison.study import (
     ACCURACY,
     AGREEMENT,
     MEASURES,
     PRESETS,
-    Results,
-    Settings,
+    ComparisonResults,
+    ComparisonSettings,
     best_of,
     check_settings,
     covers,
@@ -26,9 +26,19 @@ from equitangents_studies.comparison.study import (
     measure,
 )
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.claims import EXACT, Claim, Records, agreement, claim, in_words, ours, table, theirs
+from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
+from equitangents_studies.framework.claims import (
+    EXACT,
+    Claim,
+    Records,
+    agreement,
+    claim,
+    estimate_text,
+    ours,
+    table,
+    theirs,
+)
 from equitangents_studies.framework.study import RunFolder, Shown, Study
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions out of distribution, and their errors
     "ensemble": {"C4": (3.85, 0.12), "C8": (7.72, 0.34), "C16": (15.24, 0.69)},
@@ -43,7 +53,7 @@ _BY_CONSTRUCTION = (
 )  # fmt: skip
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: ComparisonSettings, results: ComparisonResults) -> Sequence[Claim]:
     """What the source states, and what decides between baselines."""
     judged: list[Claim] = []
     present, over = results.labels, covers(settings)
@@ -89,7 +99,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 measure="Accuracy over the orbits of the test images, minus the plain network’s.",
                 covers=over,
                 at_least=0,
-                by=ours("ours: the plain network is the floor"),
+                by=ours("ours: the plain network is the reference"),
             )
         )
     if results.curves and "gcnn" in present:
@@ -115,21 +125,21 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     return judged
 
 
-def _small_against_one(results: Results, over: str) -> Claim:
+def _small_against_one(results: ComparisonResults, over: str) -> Claim:
     level = shared_level(len(results.curves))
 
     def ahead(shrink: int) -> Estimate:
         largest = {name: labels[-1] for name, labels in results.curves[shrink].labels.items()}
         return results.difference(largest, results.labels["gcnn"], "rotated", level)
 
-    def words(shrink: int) -> str:
+    def label(shrink: int) -> str:
         curve = results.curves[shrink]
         return f"{curve.sizes[-1]} networks of {' and '.join(map(str, curve.channels))} channels"
 
     return claim(
         "At no more than the cost of one group-convolutional network, ensembles of small augmented networks are at "
         "least as accurate on rotated images",
-        Records.over(ahead, words, shrink=tuple(results.curves)),
+        Records.over(ahead, label, shrink=tuple(results.curves)),
         measure="Accuracy over the orbits of the test images: ensemble minus the group-convolutional network, at no "
         "more multiplications.",
         covers=over,
@@ -154,27 +164,27 @@ def _stated_pair(group: str) -> str:
     return f"{texts[0]} against {texts[1]} (rotated Fashion-MNIST)" if all(texts) else ""
 
 
-def stand_in(results: Results, name: str) -> str:
-    """Who is compared with the source's `name`: the one trained on turned images, as the source's are, where there is
+def stand_in(results: ComparisonResults, name: str) -> str:
+    """Who is compared with the source's `name`: the one trained on rotated images, as the source's are, where there is
     one.
     """
     return f"{name}-augmented" if f"{name}-augmented" in results.labels else name
 
 
-def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Claim:
-    """The number of one baseline beside the source's: of the one trained on turned images, if there is such a one."""
+def _as_stated(settings: ComparisonSettings, results: ComparisonResults, name: str, over: str) -> Claim:
+    """The number of one baseline beside the source's: of the one trained on rotated images, if there is such a one."""
     value, error = STATED[name][settings.group]
     chosen = stand_in(results, name)
     number, title = results.estimate(results.labels[chosen], "outside"), results.titles[chosen]
     if error == 0:  # stated to be exact: the mean is at its bound if every input is
         number, over = exactly(number.value), EXACT
-    upright = " It was trained on images as they are, the source’s on turned ones." * (chosen in UPRIGHT)
+    upright = " It was trained on images as they are, the source’s on rotated ones." * (chosen in UPRIGHT)
     by_set = {results.images.titles[s]: results.on(results.labels[chosen], s) for s in results.foreign}
     return agreement(
         f"Orbit same predictions out of distribution: {title}",
         number,
         stated_value=value,
-        stated_spread=error,
+        stated_std=error,
         numbers=by_set,
         measure=f"{title}, out of {results.order}, mean over {', '.join(by_set)}.{upright}",
         covers=over,
@@ -188,12 +198,12 @@ _SET_LOOK = (palette.GREEN, palette.PURPLE, palette.ORANGE, palette.VERMILLION, 
 
 _SHORT = {
     "ensemble": "ensemble", "augmented": "one network", "gcnn": "group convolutions",
-    "gcnn-augmented": "group convolutions,\non turned images", "canonicalisation": "canonicalisation",
-    "canonicalisation-augmented": "canonicalisation,\non turned images",
+    "gcnn-augmented": "group convolutions,\non rotated images", "canonicalisation": "canonicalisation",
+    "canonicalisation-augmented": "canonicalisation,\non rotated images",
 }  # fmt: skip
 
 
-def _beside_the_source(settings: Settings, results: Results, folder: RunFolder) -> list[Figure]:
+def _against_the_source(settings: ComparisonSettings, results: ComparisonResults, folder: RunFolder) -> list[Figure]:
     """What the source has numbers of, and what stands in for it."""
     named = [name for base in STATED for name in (base, stand_in(results, base)) if name in results.labels]
     chosen, order = list(dict.fromkeys(named)), results.order
@@ -201,7 +211,7 @@ def _beside_the_source(settings: Settings, results: Results, folder: RunFolder) 
         return []
     with drawing.panels(
         folder,
-        "beside-the-source",
+        "against-the-source",
         size=(8.6, 3.6),
         ylabel=f"orbit same predictions, of {order}",
         caption=(
@@ -236,14 +246,14 @@ _WORDS = {
     "outside": "OSP, foreign images",
 }
 HEADER = ("", "parameters", "training, s", "1,000 images, s", "multiplications", *_WORDS.values(), "source, OSP")
-_FLOOR = "resampling floor"
+_NOISE_FLOOR = "resampling noise floor"
 _LOOK = (palette.BLUE, palette.VERMILLION, palette.GREEN, palette.PURPLE, palette.ORANGE, palette.INK, palette.MUTED)
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: ComparisonSettings, results: ComparisonResults, folder: RunFolder) -> list[Shown]:
     """Baselines beside the source, behind the best one, in numbers, and against cost."""
     shown: list[Shown] = [
-        *_beside_the_source(settings, results, folder),
+        *_against_the_source(settings, results, folder),
         lag_table(settings, results),
         _main_table(settings, results),
         _cost_figure(results, folder),
@@ -263,7 +273,7 @@ def _amount(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _main_table(settings: Settings, results: Results) -> Table:
+def _main_table(settings: ComparisonSettings, results: ComparisonResults) -> Table:
     rows = []
     for name, labels in results.labels.items():
         kind = "" if exact_on_filters(settings.group) or not name.startswith("gcnn") else ", steerable filters"
@@ -272,9 +282,9 @@ def _main_table(settings: Settings, results: Results) -> Table:
         numbers = [results.estimate(labels, m) for m in MEASURES]
         amounts = _amount(cost("parameters")), *times, _amount(cost("multiplications"))
         rows.append([results.titles[name] + kind, *amounts, *numbers, stated_text(name, settings.group)])
-    if results.floor:
-        numbers = [results.estimate(results.floor, m) for m in MEASURES]
-        rows.append([_FLOOR, "", "", "", "", *numbers, ""])
+    if results.noise_floor:
+        numbers = [results.estimate(results.noise_floor, m) for m in MEASURES]
+        rows.append([_NOISE_FLOOR, "", "", "", "", *numbers, ""])
     return table(
         f"Means over repetitions ({settings.repetitions}); in brackets 95 % intervals over {covers(settings)}. "
         "Costs are medians. The source’s numbers (arXiv 2403.03103) are of rotated Fashion-MNIST, out of distribution, "
@@ -284,7 +294,7 @@ def _main_table(settings: Settings, results: Results) -> Table:
     )
 
 
-def _cost_figure(results: Results, folder: RunFolder) -> Figure:
+def _cost_figure(results: ComparisonResults, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "accuracy-and-invariance-against-cost",
@@ -292,7 +302,7 @@ def _cost_figure(results: Results, folder: RunFolder) -> Figure:
         size=(8.6, 4.0),
         xlabel="training, seconds of processors",
         caption="Every baseline: mean over repetitions with its 95 % interval against the seconds of one training. "
-        "Dashed: the resampling floor, of groups that resample pixels.",
+        "Dashed: the noise floor of resampling, for groups that resample pixels.",
         alt="Accuracy and orbit same predictions of every baseline against training time",
     ) as drawn:
         for axes, which in zip(drawn, ("rotated", "outside"), strict=True):
@@ -302,9 +312,12 @@ def _cost_figure(results: Results, folder: RunFolder) -> Figure:
                 drawing.estimates(
                     axes, [max(results.cost(name, "training_seconds"), 1e-3)], [e], _LOOK[i % 7].light, **look
                 )
-            if results.floor and which == "outside":
+            if results.noise_floor and which == "outside":
                 axes.axhline(
-                    results.estimate(results.floor, which).value, color=palette.MUTED.light, lw=0.9, ls=(0, (3, 3))
+                    results.estimate(results.noise_floor, which).value,
+                    color=palette.MUTED.light,
+                    lw=0.9,
+                    ls=(0, (3, 3)),
                 )
             drawing.logarithmic(axes, "x")
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -312,7 +325,7 @@ def _cost_figure(results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-def lag_table(settings: Settings, results: Results) -> Table:
+def lag_table(settings: ComparisonSettings, results: ComparisonResults) -> Table:
     """What every baseline costs to train and how far it lies behind the best, from the cheapest up."""
     order = sorted(results.labels, key=lambda name: results.cost(name))
     enough = {measure: good_enough(settings, results, measure) for measure in (ACCURACY, AGREEMENT)}
@@ -320,7 +333,7 @@ def lag_table(settings: Settings, results: Results) -> Table:
         [
             results.titles[name],
             f"{results.cost(name):.3g}",
-            *("best" if name == best_of(results, m) else in_words(lag(results, m, name)) for m in enough),
+            *("best" if name == best_of(results, m) else estimate_text(lag(results, m, name)) for m in enough),
             " and ".join(what for m, what in ((ACCURACY, "accuracy"), (AGREEMENT, "OSP")) if name in enough[m]) or "–",
         ]
         for name in order
@@ -334,4 +347,4 @@ def lag_table(settings: Settings, results: Results) -> Table:
     )
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

@@ -29,28 +29,27 @@ from equitangents.statistics import (
     t_interval,
 )
 from equitangents_studies import baselines
-from equitangents_studies.baselines import Problem
+from equitangents_studies.baselines import BaselineProblem
 from equitangents_studies.baselines.baseline import Entry
 from equitangents_studies.baselines.networks import TrainedNetworks, cnn, count_multiplications
 from equitangents_studies.baselines.registry import group_convolutional
 from equitangents_studies.common.images import Chosen, Images, load_images, zero_at_border
 from equitangents_studies.common.orbits import orbit_batch, same_predictions
 from equitangents_studies.common.scores import covered, table_mean
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, NamedStage, RunFolder, Task, at_least, check, presets
 
 
 @dataclass(frozen=True)
-class Settings(Chosen):
+class ComparisonSettings(Chosen):
     """`baselines` are names, or "module:Name" of one's own. A file of one's own as `data` has x and y (and x_test,
     y_test).
 
     Every repetition has other initial weights, orders of data and, where there are more images than `train_images`,
     other training images. Networks see every training image `epochs` times; `kernel_images` train kernel machines.
     `shrink` are the factors by which channels are divided for ensembles of small networks (empty: none), each of which
-    has as many members as one group-convolutional network costs, at most `most_members`.
-    `zero`: the shade of an image that becomes 0, as what turns in at its corners: its mean, or its border's median.
-    `tolerated`: the share of images, and of orientations, that a cheaper baseline may lose to the best and still be
-    recommended.
+    has as many members as one group-convolutional network costs, at most `most_members`. `zero`: the shade of an image
+    that becomes 0, as what rotation brings in at the corners: its mean, or its border's median. `tolerated`: the share
+    of images, and of orientations, that a cheaper baseline may lose to the best and still be recommended.
     """
 
     group: Literal["C2", "C4", "C8", "C16", "D4"] = "C4"
@@ -75,10 +74,10 @@ class Settings(Chosen):
     tolerated: float = 0.02
 
 
-# Turns that resample: corners turn in; kernel matrices of 4,800 rows are solved whole, as there are no irreps; and
+# Rotations that resample bring in corners; kernel matrices of 4,800 rows are solved whole, as there are no irreps; and
 # ensembles of group-convolutional networks would take 24 min (C8) and 48 min (C16) more.
 PRESETS = presets(
-    Settings(),
+    ComparisonSettings(),
     desk="data=fashion_mnist foreign=mnist,cifar10,noise pixels=14 repetitions=5 train_images=10000 "
     "test_images=1000 foreign_images=400 channels=12,16 members=25 group_members=4 epochs=15 kernel_images=1200 "
     "shrink=1,2,4 most_members=64",
@@ -92,12 +91,12 @@ PRESETS = presets(
 )
 
 
-def covers(settings: Settings) -> str:
+def covers(settings: ComparisonSettings) -> str:
     """What intervals are over."""
     return covered(settings.repetitions, "repetitions")
 
 
-def small_channels(settings: Settings, shrink: int) -> tuple[int, ...]:
+def small_channels(settings: ComparisonSettings, shrink: int) -> tuple[int, ...]:
     """Channels of the small networks: the large ones' divided by `shrink`, at least one a layer."""
     return tuple(max(1, channels // shrink) for channels in settings.channels)
 
@@ -116,18 +115,18 @@ class Curve:
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
-    """labels[baseline][set] (R, |G|, N) predicted classes; costs[baseline] by name (R,); floor[set] (R, |G|, N).
+class ComparisonResults:
+    """labels[baseline][set] (R, |G|, N) predicted classes; costs[baseline] by name (R,); noise_floor[set] (R, |G|, N).
 
-    `floor` is empty where the action is exact. `left_out` says why a baseline is missing.
+    `noise_floor` is empty where the action is exact. `left_out` has the reason why a baseline is missing.
     """
 
     images: Images
-    problem: Problem
+    problem: BaselineProblem
     titles: dict[str, str]
     labels: dict[str, dict[str, np.ndarray]]
     costs: dict[str, dict[str, np.ndarray]]
-    floor: dict[str, np.ndarray]
+    noise_floor: dict[str, np.ndarray]
     left_out: dict[str, str]
     curves: dict[int, Curve]
 
@@ -186,16 +185,16 @@ class Results:
         return table_mean(self.agreement(a[name]) - self.agreement(b[name]), (-most, most), level)
 
 
-def images_of(settings: Settings, data_dir: Path | None, repetition: int = 0) -> Images:
+def images_of(settings: ComparisonSettings, data_dir: Path | None, repetition: int = 0) -> Images:
     """The images of one repetition, with the shade that `zero` names at 0."""
     images = load_images(settings, data_dir, draw=repetition)
     return images if settings.zero == "mean" else zero_at_border(images)
 
 
-def problem_of(settings: Settings, images: Images, repetition: int = 0) -> Problem:
+def problem_of(settings: ComparisonSettings, images: Images, repetition: int = 0) -> BaselineProblem:
     """What baselines are told in one repetition."""
     height, width, channels = images.train_x.shape[1:]
-    return Problem(
+    return BaselineProblem(
         group=settings.group,
         shape=(height, width, channels),
         classes=images.classes,
@@ -210,7 +209,7 @@ def problem_of(settings: Settings, images: Images, repetition: int = 0) -> Probl
     )
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: ComparisonSettings, data_dir: Path | None) -> None:
     """Baselines that can be found and made, sizes, and images that are there."""
     at_least(settings, repetitions=1, members=2, group_members=2, epochs=1, most_members=1, batch=1, kernel_images=2)
     at_least(settings, foreign_images=2)
@@ -234,7 +233,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         entry.make(problem)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: ComparisonSettings, folder: RunFolder) -> ComparisonResults:
     """Every baseline in every repetition, each a stage of its own; then ensembles of small networks.
 
     Baselines are timed, so that no two of them run at once, whatever workers there are.
@@ -246,13 +245,13 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     left_out = {entry.name: entry.unavailable(problem) for entry in entries if entry.unavailable(problem)}
     entries = [entry for entry in entries if entry.name not in left_out]
     order = [name for name in ("ensemble", "augmented", entries[0].name) if name in {e.name for e in entries}]
-    floor_of = "" if problem.action.exact else order[0]
+    noise_floor_of = "" if problem.action.exact else order[0]
     found: dict[str, list[Arrays]] = {
         entry.name: [
             folder.stage(
                 f"{entry.name}-{r}",
                 f"{entry.title}, repetition {r + 1} of {settings.repetitions}",
-                partial(_baseline, entry, settings, folder, r, entry.name == floor_of),
+                partial(_baseline, entry, settings, folder, r, entry.name == noise_floor_of),
             )
             for r in range(settings.repetitions)
         ]
@@ -262,13 +261,13 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     sets = list(images.sets)
     shrink = settings.shrink if "gcnn" in found else ()  # small networks are compared with that alone
     affordable = [k for k in shrink if _budget(settings, problem, k)]
-    return Results(
+    return ComparisonResults(
         images=images,
         problem=problem,
         titles={entry.name: entry.title for entry in entries},
         labels={name: {s: gather(stages, f"labels_{s}") for s in sets} for name, stages in found.items()},
         costs={name: {c: gather(stages, c) for c in COSTS} for name, stages in found.items()},
-        floor={s: gather(found[floor_of], f"floor_{s}") for s in sets} if floor_of else {},
+        noise_floor={s: gather(found[noise_floor_of], f"noise_floor_{s}") for s in sets} if noise_floor_of else {},
         left_out=left_out,
         curves={k: _curve(settings, folder, problem, k, sets) for k in affordable},
     )
@@ -283,7 +282,9 @@ def _same_data(folder: RunFolder, images: Images) -> None:
     check(np.array_equal(then, now), "data", "changed since the run began", "what it was, or start anew with --force")
 
 
-def _baseline(entry: Entry, settings: Settings, folder: RunFolder, repetition: int, floor: bool, task: Task) -> Arrays:
+def _baseline(
+    entry: Entry, settings: ComparisonSettings, folder: RunFolder, repetition: int, noise_floor: bool, task: Task
+) -> Arrays:
     images = images_of(settings, folder.data_dir, repetition)
     problem = problem_of(settings, images, repetition)
     orbits = {name: orbit_batch(problem.action, x) for name, x in images.sets.items()}
@@ -291,29 +292,31 @@ def _baseline(entry: Entry, settings: Settings, folder: RunFolder, repetition: i
     shape = (int(problem.action.group.order), -1)
     arrays: Arrays = {f"labels_{name}": y.reshape(shape).astype(np.int16) for name, y in outcome.labels.items()}
     arrays |= {cost: np.array(getattr(outcome, cost)) for cost in COSTS}
-    if floor:
-        averaged = baselines.Averaged(outcome.fitted, problem)
+    if noise_floor:
+        averaged = baselines.AveragedBaseline(outcome.fitted, problem)
         for i, (name, x) in enumerate(orbits.items()):
             scores = np.asarray(averaged.predict(x))
-            arrays[f"floor_{name}"] = scores.argmax(axis=1).reshape(shape).astype(np.int16)
+            arrays[f"noise_floor_{name}"] = scores.argmax(axis=1).reshape(shape).astype(np.int16)
             task.step(i + 1, len(orbits))
     return arrays
 
 
-def _budget(settings: Settings, problem: Problem, shrink: int) -> int:
+def _budget(settings: ComparisonSettings, problem: BaselineProblem, shrink: int) -> int:
     """How many of the small networks cost as much as one group-convolutional one; 0 where one costs more."""
     each = count_multiplications(cnn(problem, small_channels(settings, shrink)), problem.shape)
     return int(count_multiplications(group_convolutional(problem), problem.shape) // each)
 
 
-def _curve(settings: Settings, folder: RunFolder, problem: Problem, shrink: int, sets: Sequence[str]) -> Curve:
+def _curve(
+    settings: ComparisonSettings, folder: RunFolder, problem: BaselineProblem, shrink: int, sets: Sequence[str]
+) -> Curve:
     channels = small_channels(settings, shrink)
     members = min(_budget(settings, problem, shrink), settings.most_members)
     sizes = sorted({min(2**k, members) for k in range(int(np.ceil(np.log2(members))) + 1)})
     said = f"{members} networks of {' and '.join(map(str, channels))} channels, repetition "
     stages = folder.stages(
         {
-            r: Stage(
+            r: NamedStage(
                 f"small-{shrink}-{r}",
                 f"{said}{r + 1} of {settings.repetitions}",
                 partial(_small, settings, folder.data_dir, channels, sizes, r),
@@ -326,7 +329,7 @@ def _curve(settings: Settings, folder: RunFolder, problem: Problem, shrink: int,
 
 
 def _small(
-    settings: Settings,
+    settings: ComparisonSettings,
     data_dir: Path | None,
     channels: tuple[int, ...],
     sizes: Sequence[int],
@@ -352,14 +355,14 @@ def _small(
 ACCURACY, AGREEMENT = "rotated", "outside"
 
 
-def good_enough(settings: Settings, results: Results, measure: str) -> list[str]:
+def good_enough(settings: ComparisonSettings, results: ComparisonResults, measure: str) -> list[str]:
     """The best baseline, and those shown to lose at most the tolerated share of the score's range to it."""
     margin = settings.tolerated * range_of(results, measure)
     best = best_of(results, measure)
     return [name for name in results.labels if name == best or lag(results, measure, name).low > -margin]
 
 
-def lag(results: Results, measure: str, name: str) -> Estimate:
+def lag(results: ComparisonResults, measure: str, name: str) -> Estimate:
     """The baseline's score minus the best one's, with Student's interval over repetitions: none for a single one.
 
     All intervals of a measure hold together. Where no input has any difference, the ends are those of so many inputs
@@ -377,12 +380,12 @@ def lag(results: Results, measure: str, name: str) -> Estimate:
     return found if found.has_interval else bootstrap(differences.mean(axis=0), confidence=level, bounds=(-most, most))
 
 
-def best_of(results: Results, measure: str) -> str:
+def best_of(results: ComparisonResults, measure: str) -> str:
     """The one of the highest score; of several the cheapest."""
     key = lambda name: (results.score(results.labels[name], measure).mean(), -results.cost(name))
     return max(results.labels, key=key)
 
 
-def range_of(results: Results, measure: str) -> float:
+def range_of(results: ComparisonResults, measure: str) -> float:
     """All images, or all orientations."""
     return results.bounds(measure)[1]

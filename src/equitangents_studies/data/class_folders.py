@@ -1,6 +1,6 @@
 """Images in one folder a class, listed, and read when they are needed.
 
-Two layouts: CLASS/*.jpg, of which a share is set apart to test on; or train/CLASS/*.jpg and val/CLASS/*.jpg (or test/).
+Two layouts: CLASS/*.jpg, of which a share is held out for testing; or train/CLASS/*.jpg and val/CLASS/*.jpg (or test/).
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _LEAST_AREA, _MOST_RATIO = 0.08, 4 / 3  # of crops, as ImageNet is usually train
 
 
 def class_files(place: Path, root: Path | None = None, *, deep: bool = False) -> tuple[ImageFiles, tuple[str, ...]]:
-    """Every image in `place`, in an order that no file system changes, and the classes; names begin at `root`.
+    """Every image in `place`, in an order independent of the file system, and the classes; names are relative to
+    `root`.
 
-    deep: those in folders inside a class's are its images, too.
+    deep: include images in subfolders of a class's folder.
     """
     if not place.is_dir():
         raise InvalidArgumentError("path", str(place), "a folder with a folder of images for each class")
@@ -76,10 +77,9 @@ class ImageFiles:
     ) -> UInt8[np.ndarray, "n pixels pixels 3"]:
         """The images in these rows as RGB: the largest centred square, resampled to `pixels` × `pixels`.
 
-        A square of that size is left as it is; smaller ones are enlarged. `crops`, numbers between 0 and 1, take a part
-        of 8 to 100 % of the area, with sides at most 4 to 3, anywhere in the image, instead, and mirror it or do not:
-        area, ratio of the sides, place from the left, from the top, mirrored below a half. `workers` (threads) read
-        several images at once.
+        A square of that size is not resampled; smaller ones are enlarged. `crops` (numbers in [0, 1]) select a random
+        crop instead: area (8 to 100 %), aspect ratio (3:4 to 4:3), place from the left, place from the top, mirrored if
+        below 1/2. `workers` threads read images in parallel.
 
         Raises InvalidArgumentError that names a file that is no image.
         """
@@ -102,19 +102,19 @@ class ImageFolder:
 
     @property
     def digest(self) -> str:
-        """A text that changes with the names of files and classes, and with how they are split."""
-        told = hashlib.sha256(repr(self.class_names).encode())
+        """A hash of the names of files and classes and of their split."""
+        hashed = hashlib.sha256(repr(self.class_names).encode())
         for part in (self.train, self.test):
-            told.update("\n".join(part.names).encode())
-            told.update(np.asarray(part.labels, np.int64).tobytes())
-        return told.hexdigest()
+            hashed.update("\n".join(part.names).encode())
+            hashed.update(np.asarray(part.labels, np.int64).tobytes())
+        return hashed.hexdigest()
 
 
 def open_image_folder(path: str | Path, *, test_fraction: float = 0.1, seed: int = 0) -> ImageFolder:
     """List the images in `path`, one folder a class, without reading any.
 
-    Where `path` has a folder `train`, classes are in it and in `val` (or `test`) beside it, with the same names.
-    Otherwise they are in `path`, and a random `test_fraction` of the images, drawn by `seed`, is for testing.
+    If `path` has a folder `train`, classes are in `train` and in `val` (or `test`), with the same names. Otherwise they
+    are in `path`, and a random `test_fraction` of the images, drawn by `seed`, is for testing.
 
     Raises InvalidArgumentError for a folder without classes, a class without images, and classes of `val` that are not
     those of `train`.
@@ -129,7 +129,7 @@ each class
         held = [name for name in _TEST_FOLDERS if (folder / name).is_dir()]
         if not held:
             raise InvalidArgumentError(
-                "path", str(folder), list(_TEST_FOLDERS), "beside the folder train", verb="lacks a folder,"
+                "path", str(folder), list(_TEST_FOLDERS), "next to the folder train", verb="lacks a folder,"
             )
         train, classes = class_files(folder / "train", folder)
         test, others = class_files(folder / held[0], folder)

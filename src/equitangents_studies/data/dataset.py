@@ -1,6 +1,6 @@
 """A labelled data set: two stacks of signals in [0, 1], channels last, with integer labels; and images without files.
 
-Those are digits that ship with scikit-learn, patches of photographs, and noise.
+Images without files are the digits of scikit-learn, patches of photographs, and noise.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Dataset:
     def subset(self, train: int | None = None, test: int | None = None, *, seed: int = 0) -> Dataset:
         """At most `train` training and `test` test images, classes in the same proportions; the same for equal seeds.
 
-        Raises InvalidArgumentError where more images are asked for than there are.
+        Raises InvalidArgumentError if there are fewer images.
         """
         rng = np.random.default_rng(seed)
         picks = {

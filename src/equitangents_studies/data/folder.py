@@ -1,9 +1,9 @@
-"""Data sets in files: known ones of one folder, how an archive or a folder of images becomes a Dataset, and downloads.
+"""Data sets in files: sources by name, reading archives and image folders as a Dataset, and downloads.
 
 A known archive `<name>.npz` holds `train_x`, `test_x` (uint8, (N, H, W) or (N, H, W, C)), `train_y`, `test_y`
-(integers) and, where known, `class_names` and `train_tile`, `test_tile`. One of one's own holds `x` and `y`, and either
-`x_test` and `y_test`, or it is split by seed. Sets are fetched from their public homes only when asked, every file
-checked against its SHA-256.
+(integers) and, where known, `class_names` and `train_tile`, `test_tile`. Your own archive holds `x` and `y`, and either
+`x_test` and `y_test`, or it is split by seed. Only `download` fetches sets from their public homes, and it checks the
+SHA-256 of every file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import os
 import shutil
 import tarfile
 import tempfile
+import tomllib
 import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,6 @@ import numpy as np
 
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents.extending import read_named, require, whole_file
-from equitangents_studies.data.catalogue import MOLECULE_SOURCES, SOURCES, RemoteFile, Source
 from equitangents_studies.data.class_folders import class_files
 from equitangents_studies.data.dataset import Dataset, balanced, digits
 from equitangents_studies.data.images import averaged_square, coloured, pixels_of, read_image
@@ -30,8 +32,50 @@ ENVIRONMENT_VARIABLE = "EQUITANGENTS_DATA"
 _HOW_TO_SET = f"give its folder (data_dir='FOLDER') or set {ENVIRONMENT_VARIABLE}"
 
 
+@dataclass(frozen=True)
+class RemoteFile:
+    """One file of a data set's public home, with its SHA-256 checksum."""
+
+    url: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The file's name, the last part of its address."""
+        return self.url.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """A data set kept as `<name>.npz`, or as `folder` with one folder of images a class.
+
+    `home` lists what `download` fetches, in the order its reader wants.
+    """
+
+    name: str
+    citation: str
+    class_names: tuple[str, ...] = ()
+    format: str = ""
+    home: tuple[RemoteFile, ...] = ()
+    folder: str = ""
+
+    @property
+    def file(self) -> str:
+        """The file's name in the data folder."""
+        return f"{self.name}.npz"
+
+
+def _source(name: str, class_names: Sequence[str] = (), home: Sequence[dict[str, str]] = (), **kept: Any) -> DataSource:
+    return DataSource(name, class_names=tuple(class_names), home=tuple(RemoteFile(**file) for file in home), **kept)
+
+
+_KEPT = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
+SOURCES: dict[str, DataSource] = {name: _source(name, **kept) for name, kept in _KEPT["images"].items()}
+MOLECULE_SOURCES: dict[str, DataSource] = {name: _source(name, **kept) for name, kept in _KEPT["molecules"].items()}
+
+
 class DataNotFoundError(EquitangentsError, FileNotFoundError):
-    """A data file is not where it was looked for; the message names the file, the folder and how to set it."""
+    """A data file is missing; the message names the file, the folder and how to set it."""
 
 
 def names() -> tuple[str, ...]:
@@ -57,7 +101,7 @@ def available(name: str, data_dir: str | Path | None = None) -> bool:
     return folder is not None and in_folder(known[name], folder)
 
 
-def in_folder(source: Source, folder: Path) -> bool:
+def in_folder(source: DataSource, folder: Path) -> bool:
     """Whether the file, or the folder, of a data set is in the data folder."""
     return (folder / source.folder).is_dir() if source.folder else (folder / source.file).is_file()
 
@@ -82,7 +126,7 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     return _read(path, source)
 
 
-def file_of(source: Source, data_dir: str | Path | None) -> Path:
+def file_of(source: DataSource, data_dir: str | Path | None) -> Path:
     """Where the file, or the folder, of a data set is. Raises DataNotFoundError where it is not."""
     folder, wanted = data_folder(data_dir), source.folder or source.file
     fetch = f", or fetch it in Python: equitangents.data.download({source.name!r}, folder)" if source.home else ""
@@ -95,7 +139,7 @@ def file_of(source: Source, data_dir: str | Path | None) -> Path:
     return folder / wanted
 
 
-def _read(path: Path, source: Source) -> Dataset:
+def _read(path: Path, source: DataSource) -> Dataset:
     arrays = read_named("data", path, ("train_x", "train_y", "test_x", "test_y"))
     labels = np.concatenate([arrays["train_y"], arrays["test_y"]])
     names_in_file = tuple(str(n) for n in arrays.get("class_names", ()))
@@ -115,7 +159,7 @@ def _read(path: Path, source: Source) -> Dataset:
 _SAMPLED, _SIDE, _TESTED = 10_000, 32, 1 / 12
 
 
-def _sample(path: Path, source: Source) -> Dataset:
+def _sample(path: Path, source: DataSource) -> Dataset:
     """Random images of a folder with one folder of images a class, averaged down; the last ones are for testing."""
     files, classes = class_files(path)
     files = files[np.random.default_rng(0).permutation(len(files))[:_SAMPLED]]
@@ -143,8 +187,8 @@ def load_own(path: str | Path, *, seed: int = 0) -> Dataset:
     Without `x_test` and `y_test` a quarter of every class, drawn by `seed`, is the test set. `class_names` are the
     sorted labels. Numbers of type uint8 are divided by 255.
 
-    Raises InvalidArgumentError for a file that is missing, is no archive, lacks an array or holds one image again and
-    again, ShapeError for arrays that do not fit each other, NotFiniteError for NaN.
+    Raises InvalidArgumentError for a file that is missing, is no archive, lacks an array or repeats one image,
+    ShapeError for arrays that do not fit each other, NotFiniteError for NaN.
     """
     path = Path(path).expanduser()
     if not path.is_file():
@@ -243,7 +287,7 @@ def _fetch(remote: RemoteFile, folder: Path, timeout: float) -> Path:
 
 
 def _from_disk(url: str, target: Any, _: Any) -> None:
-    """A mirror on disk, by its file: address, which pooch does not know."""
+    """Copy from a mirror on disk: pooch does not support file: addresses."""
     with urllib.request.urlopen(url) as source, open(target, "wb") as out:
         shutil.copyfileobj(source, out)
 

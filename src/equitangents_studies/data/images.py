@@ -1,6 +1,6 @@
-"""One image file, opened as one of four formats alone; and what is done to images: averaged down, cut, made grey.
+"""Image files of four formats, and operations on images: averaging down, cropping, conversion to grey.
 
-What a file's header claims is held against memory before its pixels are read.
+The size that a file's header claims is checked against memory before its pixels are read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def area_weights(size_in: int, size_out: int) -> Float[np.ndarray, "size_out siz
 def resize(
     images: Float[np.ndarray, "n height width channels"], shape: tuple[int, int]
 ) -> Float[np.ndarray, "n new_height new_width channels"]:
-    """Resize by averaging over areas, the same for every orientation: it commutes with quarter turns of squares."""
+    """Resize by averaging over areas; it commutes with rotations of squares by 90°."""
     if images.ndim != 4:
         raise ShapeError("images", images.shape, "(N, H, W, C)", verb="have shape")
     if images.shape[1:3] == tuple(shape):
@@ -73,7 +73,7 @@ def averaged_square(pixels: Float[np.ndarray, "height width channels"], side: in
 
 
 def grey(images: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n height width 1"]:
-    """Luminance of RGB images (ITU-R BT.601 weights); single-channel images are returned as they are."""
+    """Luminance of RGB images (ITU-R BT.601 weights); single-channel images are returned unchanged."""
     if images.ndim != 4 or images.shape[-1] not in (1, 3):
         raise ShapeError("images", images.shape, "(N, H, W, 1) or (N, H, W, 3)", verb="have shape")
     if images.shape[-1] == 1:
@@ -95,14 +95,14 @@ def conform(
 
 
 def is_image_name(path: Path) -> bool:
-    """Whether a name ends as those of images do; hidden files are none."""
+    """Whether a file name has an image's suffix and is not hidden."""
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
 
 def read_image(path: Path, of: Callable[[Image], Read]) -> Read:
     """`of` Pillow's image in the file `path`.
 
-    Raises InvalidArgumentError, which names the file, for what is no PNG, JPEG, TIFF or BMP, is damaged, claims more
+    Raises InvalidArgumentError, which names the file, if it is not a PNG, JPEG, TIFF or BMP, is damaged, claims more
     pixels than the file or memory could hold, or is a TIFF of several frames.
     """
     import PIL.Image  # of which nothing is needed where no image is read
@@ -128,7 +128,7 @@ def read_image(path: Path, of: Callable[[Image], Read]) -> Read:
 
 
 def kind_of(image: Image) -> tuple[int, str]:
-    """(channels, unit): 1 or 3; "8 bits" and "16 bits" become [0, 1], "its own" numbers stay as they are."""
+    """(channels, unit): 1 or 3; "8 bits" and "16 bits" become [0, 1], "its own" numbers are unchanged."""
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"):
         return 1, "16 bits"
     if image.mode in ("I", "F"):
@@ -149,5 +149,5 @@ def pixels_of(image: Image) -> Float[np.ndarray, "height width channels"]:
 
 
 def coloured(pixels: Float[np.ndarray, "height width channels"]) -> Float[np.ndarray, "height width 3"]:
-    """Grey pixels in three equal channels; others as they are."""
+    """Grey pixels in three equal channels; other pixels unchanged."""
     return np.repeat(pixels, 3, axis=-1) if pixels.shape[-1] == 1 else pixels

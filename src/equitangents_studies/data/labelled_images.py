@@ -1,4 +1,4 @@
-"""Images of one's own with labels: one folder a class, or a table of file and label."""
+"""Your own images with labels: one folder a class, or a table of file and label."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("file", "label")
 _TURNED = (5, 6, 7, 8)  # orientations of EXIF with the sides exchanged
 _ORIENTATION = 0x0112
-_ALIKE = 8.0  # times: how far apart the largest numbers of images in a unit of their own may be
+_ALIKE = 8.0  # times: ratio of the largest to the smallest maximum of images in a unit of their own
 
 Progress = Callable[[int, int], None]
 
@@ -43,7 +43,7 @@ Progress = Callable[[int, int], None]
 @final
 @dataclass(frozen=True)
 class ImageForm:
-    """What images have become: height, width and channels, from which unit, and what others may be brought to it.
+    """Common form of images: height, width, channels and unit, and how other images may be converted to it.
 
     brought: whether larger images are cut to the largest centred square and averaged down. grey_too: whether grey files
     are taken as colours. largest: the largest absolute number there was, for files with a unit of their own.
@@ -58,15 +58,18 @@ class ImageForm:
     largest: float
 
     def __str__(self) -> str:
-        return f"{self.height}×{self.width} pixels, {'grey' if self.channels == 1 else 'colour'}, {_said(self.unit)}"
+        return (
+            f"{self.height}×{self.width} pixels, {'grey' if self.channels == 1 else 'colour'}, {_unit_name(self.unit)}"
+        )
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelledImages:
-    """`x` (N, H, W, C), `files` (N) relative to `folder`; `y` (N,) labels, or None; `told`: what was done to them.
+    """`x` (N, H, W, C), `files` (N) relative to `folder`; `y` (N,) labels, or None; `notes`: one line per change made
+    to them.
 
-    together: (N,) what images that belong together have in common; None where nothing says so.
+    together: (N,) the source that images have in common; None if it is unknown.
     """
 
     folder: Path
@@ -74,7 +77,7 @@ class LabelledImages:
     x: Float[np.ndarray, "n height width channels"]
     y: np.ndarray | None
     form: ImageForm
-    told: tuple[str, ...]
+    notes: tuple[str, ...]
     together: np.ndarray | None = None
 
     def __len__(self) -> int:
@@ -82,7 +85,7 @@ class LabelledImages:
 
 
 class _Header(NamedTuple):
-    """What a file says of itself."""
+    """Header of an image file."""
 
     name: str
     height: int
@@ -106,10 +109,10 @@ def load_labelled_images(
     one entry in the column `together` of the table.
 
     The table is CSV with the columns file, relative to `path`, and label; whole numbers and text are classes, other
-    numbers real targets. Images that are all of one size stay as they are; else the largest centred square of each is
-    averaged down to the smallest side there is, or to `size`. They are grey if all files are, else in colour; 8 and 16
-    bits become [0, 1]; EXIF's orientation is followed. Files that cannot be read are an error; with `skip_bad` they are
-    left out, and named in `told`. `progress` is called with how many are read, of how many.
+    numbers real targets. Images of one size are unchanged; else the largest centred square of each is averaged down to
+    the smallest side there is, or to `size`. They are grey if all files are, else in colour; 8 and 16 bits become [0,
+    1]; EXIF's orientation is followed. Files that cannot be read are an error; with `skip_bad` they are left out, and
+    named in `notes`. `progress(read, total)` is called on the way.
 
     Raises InvalidArgumentError that names the file, folder, line or class that cannot be used, MemoryLimitError where
     the images together do not fit.
@@ -119,7 +122,7 @@ def load_labelled_images(
     equitangents.errors.InvalidArgumentError: data is 'there/is/none'; expected a folder
     """
     folder = _folder(path)
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     if targets is None:
         if not any(p.is_dir() and not p.name.startswith(".") for p in folder.iterdir()):
             table = "give a table with the columns file and label as well (--targets labels.csv)"
@@ -132,7 +135,7 @@ def load_labelled_images(
         names, y, sources = _table(Path(targets).expanduser(), folder, together)
         left = len(set(images_in(folder)) - set(names))
     if left:
-        told = (f"{left:,} images without a label are left out",)
+        notes = (f"{left:,} images without a label are left out",)
     readable = _Readable(folder, skip_bad)
     headers = readable.headers(names)
     form, more = _common(headers, None if size is None else check_whole("size", size, 1))
@@ -142,7 +145,7 @@ def load_labelled_images(
     rows = [i for i, name in enumerate(names) if name in kept]
     y, sources = y[rows], None if sources is None else sources[rows]
     kept_files = tuple(names[i] for i in rows)
-    return LabelledImages(folder, kept_files, x, y, form, (*told, *readable.told, *more, *_counted(y)), sources)
+    return LabelledImages(folder, kept_files, x, y, form, (*notes, *readable.notes, *more, *_counted(y)), sources)
 
 
 def load_images_like(
@@ -166,7 +169,7 @@ def load_images_like(
     if form.unit == "its own" and not form.largest / _ALIKE <= largest <= form.largest * _ALIKE:
         unit = "bring both to the unit of the training set"
         raise InvalidArgumentError("data", largest, form.largest, unit, verb="has numbers up to")
-    return LabelledImages(folder, tuple(header.name for header in headers), x, None, form, readable.told)
+    return LabelledImages(folder, tuple(header.name for header in headers), x, None, form, readable.notes)
 
 
 def images_in(folder: Path) -> list[str]:
@@ -195,7 +198,7 @@ def _folders(names: list[str], together: str | None) -> np.ndarray | None:
 
 
 def _table(path: Path, folder: Path, together: str | None) -> tuple[list[str], np.ndarray, np.ndarray | None]:
-    """(names of files, labels, the column of sources) of a table; a line that cannot be used is named."""
+    """(file names, labels, sources or None) of a table; an error names the line that cannot be used."""
     columns = (*_COLUMNS,) if together is None else (*_COLUMNS, together.strip().lower())
     if not path.is_file():
         raise InvalidArgumentError("targets", str(path), "a file")
@@ -262,7 +265,9 @@ def _labels(texts: list[str]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Readable:
-    """Files of a folder; bad: why each that cannot be read is left out (`skip`), else it is an error."""
+    """Files of a folder; with `skip` unreadable files are left out and `bad` has the reasons, else they are an
+    error.
+    """
 
     folder: Path
     skip: bool
@@ -279,7 +284,7 @@ class _Readable:
             return None
 
     def headers(self, names: list[str]) -> list[_Header]:
-        """Those of all files that can be opened; InvalidArgumentError for none."""
+        """Headers of all files that can be opened; InvalidArgumentError if there are none."""
         return self.some([header for name in names if (header := self.read(name, partial(_header, name))) is not None])
 
     def some(self, headers: list[_Header]) -> list[_Header]:
@@ -289,7 +294,7 @@ class _Readable:
         return headers
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """A line for each file that is left out."""
         return tuple(f"skipped: {why}" for why in self.bad.values())
 
@@ -302,36 +307,36 @@ def _header(name: str, image: Image) -> _Header:
 
 
 def _common(headers: list[_Header], size: int | None) -> tuple[ImageForm, tuple[str, ...]]:
-    """What all images can become, and what is to be said of it."""
+    """The form that all images can take, and notes about the conversion."""
     units = {header.unit: header.name for header in headers}
     if len(units) > 1:
         (unit, name), (other, _) = list(units.items())[:2]
-        raise InvalidArgumentError(name, _said(unit), _said(other), "as the first one", verb="has")
+        raise InvalidArgumentError(name, _unit_name(unit), _unit_name(other), "as the first one", verb="has")
     least = min(headers, key=lambda header: min(header.height, header.width))
     side = min(least.height, least.width)
     if size is not None and side < size:
         raise InvalidArgumentError("size", size, f"at most {side}", f"the side of {least.name}")
     sizes = Counter((header.height, header.width) for header in headers)
     channels = Counter(header.channels for header in headers)
-    brought, told = size is not None or len(sizes) > 1, []
+    brought, notes = size is not None or len(sizes) > 1, []
     height, width = (size or side,) * 2 if brought else next(iter(sizes))
     others = len(headers) - sizes[height, width]
     if others:
-        why = "size that was asked for" if size else f"smallest side, that of {least.name}"
-        told.append(
+        why = "requested size" if size else f"smallest side, that of {least.name}"
+        notes.append(
             f"{others:,} of {len(headers):,} images are cut to the largest centred square and averaged down to "
             f"{height}×{width} pixels, the {why}"
         )
     if len(channels) > 1:
-        told.append(f"{channels[1]:,} grey images are taken as colours")
+        notes.append(f"{channels[1]:,} grey images are taken as colours")
     form = ImageForm(height, width, max(channels), next(iter(units)), brought, len(channels) > 1, math.nan)
-    return form, tuple(told)
+    return form, tuple(notes)
 
 
 def _check_like(folder: Path, header: _Header, form: ImageForm) -> None:
     wrong = partial(InvalidArgumentError, str(folder / header.name), verb="has")
     if header.unit != form.unit:
-        raise wrong(_said(header.unit), _said(form.unit), "as the training set")
+        raise wrong(_unit_name(header.unit), _unit_name(form.unit), "as the training set")
     if header.channels != form.channels and not (header.channels == 1 and form.grey_too):
         raise wrong(header.channels, form.channels, "the channels of the training set")
     size, wanted = (header.height, header.width), (form.height, form.width)
@@ -380,5 +385,5 @@ def _counted(y: np.ndarray) -> tuple[str, ...]:
     return (f"{len(counts)} classes: " + ", ".join(some[:12]) + (", …" if len(some) > 12 else ""),)
 
 
-def _said(unit: str) -> str:
+def _unit_name(unit: str) -> str:
     return "numbers of its own" if unit == "its own" else unit

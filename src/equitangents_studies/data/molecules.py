@@ -15,8 +15,7 @@ from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import read_named, require
-from equitangents_studies.data.catalogue import MOLECULE_SOURCES, Source
-from equitangents_studies.data.folder import file_of
+from equitangents_studies.data.folder import MOLECULE_SOURCES, DataSource, file_of
 
 if TYPE_CHECKING:
     from equitangents.molecules import Molecules
@@ -35,7 +34,7 @@ _G2_CITATION = (
 
 @dataclass(frozen=True, eq=False)
 class MoleculeSet:
-    """N molecules of at most A atoms and what is known of them; None: not known.
+    """N molecules of at most A atoms and their properties; None: unknown.
 
     `energies` (N,) in eV; `forces` (N, A, 3) in eV/Å, 0 where there is no atom; `dipoles` (N, 3) and `polarizabilities`
     (N, 3, 3) in atomic units. `label` says which energies they are.
@@ -123,7 +122,7 @@ def g2() -> MoleculeSet:
 
 
 def _g2_energy(data: Any, name: str) -> float:
-    """Minus the energy that takes the molecule apart without vibrations, in eV; tables are in kcal/mol at 298 K.
+    """Minus the atomization energy without vibrations, in eV; tables are in kcal/mol at 298 K.
 
     ΔH_f(298 K) - [H(298) - H(0)] - ZPE of the molecule, less ΔH_f(0 K) - [H(298) - H(0)] of its atoms, whose brackets
     are those of the elements' standard states.
@@ -187,7 +186,7 @@ def _molecules(z: np.ndarray, x: np.ndarray) -> Molecules:
     return Molecules(np.broadcast_to(z.astype(int), x.shape[:2]), x.astype(np.float64))
 
 
-def _arrays(source: Source, data_dir: str | Path | None, keys: Sequence[str]) -> dict[str, np.ndarray]:
+def _arrays(source: DataSource, data_dir: str | Path | None, keys: Sequence[str]) -> dict[str, np.ndarray]:
     arrays = read_named("data", file_of(source, data_dir), keys)
     return {key: arrays[key] for key in keys}
 

@@ -1,4 +1,7 @@
-"""Every study by name, and what the works show, from `studies.toml`. Nothing but the standard library is loaded."""
+"""Every study by name and what the works show, from `studies.toml`; how the works are cited, from `works.bib`.
+
+Nothing but the standard library is loaded.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _KEPT = tomllib.loads(Path(__file__).with_name("studies.toml").read_text(encodin
 
 @dataclass(frozen=True)
 class StudyInfo:
-    """What `equitangents list` shows of a study, and the module with its `STUDY` and its `present`."""
+    """Entry of a study in `equitangents list`, and the module that holds its `STUDY` and `present`."""
 
     name: str
     title: str
@@ -40,7 +43,7 @@ _added: dict[str, tuple[Any, Any]] = {}
 
 
 def add(info: StudyInfo, study: Study[Any, Any], present: Present) -> None:
-    """Make a study of one's own known, so that `run(info.name)` runs it.
+    """Register your own study, so that `run(info.name)` runs it.
 
     Example: `add(StudyInfo("coin", "A coin", "nobody", ("quick",), "Is it fair?", __name__), STUDY, present)`
     """
@@ -49,7 +52,7 @@ def add(info: StudyInfo, study: Study[Any, Any], present: Present) -> None:
 
 
 def load(info: StudyInfo) -> tuple[Study[Any, Any], Present]:
-    """The study and what presents it."""
+    """The study and its `present` function."""
     if info.name in _added:
         return _added[info.name]
     module = importlib.import_module(info.module)
@@ -57,7 +60,7 @@ def load(info: StudyInfo) -> tuple[Study[Any, Any], Present]:
 
 
 def lookup(name: str, preset: str) -> StudyInfo:
-    """The study of that name; InvalidArgumentError, with what was perhaps meant, where it or its preset is not known.
+    """The study `name`; InvalidArgumentError, which suggests a similar name, for an unknown study or preset.
 
     >>> lookup("toi", "quick")
     Traceback (most recent call last):
@@ -74,26 +77,26 @@ def lookup(name: str, preset: str) -> StudyInfo:
 
 
 @dataclass(frozen=True)
-class Place:
-    """An `item` of a work, the words after `equitangents reproduce`, and the published `run` that shows it."""
+class WorkItem:
+    """An `item` of a work, the arguments of `equitangents reproduce`, and the published `run` that shows it."""
 
     item: str
     command: str
     run: str
 
 
-def _place(item: str, study: str, preset: str = "desk", more: str = "", run: str = "") -> Place:
-    return Place(item, f"{study} --preset {preset} {more}".strip(), run or study)
+def _place(item: str, study: str, preset: str = "desk", more: str = "", run: str = "") -> WorkItem:
+    return WorkItem(item, f"{study} --preset {preset} {more}".strip(), run or study)
 
 
-PLACES: dict[str, tuple[Place, ...]] = {
+PLACES: dict[str, tuple[WorkItem, ...]] = {
     work: tuple(_place(**kept) for kept in shown) for work, shown in _KEPT["shown"].items()
 }
 """Figures, tables and theorems of each work, by its number on arXiv."""
 
 
-def places(work: str) -> tuple[Place, ...] | None:
-    """What `work`, by its number on arXiv, shows; None for what is no such number.
+def places(work: str) -> tuple[WorkItem, ...] | None:
+    """Figures, tables and theorems of `work`, an arXiv number; None if `work` is not an arXiv number.
 
     Raises InvalidArgumentError for another work.
     """
@@ -103,3 +106,15 @@ def places(work: str) -> tuple[Place, ...] | None:
 
         raise InvalidArgumentError("study", work, [f"arXiv {known}" for known in PLACES])
     return None if found is None else PLACES[found[1]]
+
+
+_ENTRIES = Path(__file__).with_name("works.bib").read_text(encoding="utf-8").strip().split("\n\n")
+_NUMBERS = [f"arXiv {number}" for entry in _ENTRIES for number in re.findall(r"^ *eprint *= {(.*)},$", entry, re.M)]
+BIBTEX = dict(zip(_NUMBERS, _ENTRIES, strict=True))
+"""How each work is cited, by its place, "arXiv 2403.03103"."""
+
+EMERGENT_EQUIVARIANCE = "arXiv 2403.03103"
+BEYOND_THE_LIMIT = "arXiv 2410.01452"
+EQUIVARIANT_KERNELS = "arXiv 2406.06504"
+SYNERGY_AND_SYMMETRY = "arXiv 2207.04612"
+OMNISCIENT_RISK = "arXiv 2110.03922"

@@ -1,6 +1,6 @@
-"""Make claims: a statement, its numbers, its bound, and whose claim it is; and records, numbers at named coordinates.
+"""Make claims: a statement, its numbers, its bound and its source; and records, estimates at named coordinates.
 
-The same record is points of a figure and numbers of a claim.
+One record feeds both a figure and a claim.
 """
 
 from __future__ import annotations
@@ -32,14 +32,31 @@ from equitangents_studies.claim import (
 )
 
 __all__ = [
-    "EXACT", "IN_ERRORS", "P_VALUE", "ROUNDING", "SINGLE", "By", "Claim", "Records", "after", "agreement",
-    "claim", "exact", "identity", "in_words", "ours", "proved", "table", "theirs", "to_rounding",
+    "EXACT",
+    "IN_ERRORS",
+    "P_VALUE",
+    "ROUNDING",
+    "SINGLE",
+    "By",
+    "Claim",
+    "Records",
+    "after",
+    "agreement",
+    "claim",
+    "estimate_text",
+    "exact",
+    "identity",
+    "ours",
+    "proved",
+    "table",
+    "theirs",
+    "to_rounding",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Records:
-    """Estimates, each at its coordinates; `names` are those of the coordinates, `rows` hold their values.
+    """Estimates at coordinates; `names` are the coordinates' names, `rows` their values.
 
     Example:
         >>> squares = Records.over(lambda n, sign: Estimate(sign * n**2, 0, 9), n=(1, 2), sign=(1, -1))
@@ -50,16 +67,16 @@ class Records:
     names: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     estimates: tuple[Estimate, ...]
-    words: Callable[..., str] | None = None
+    label: Callable[..., str] | None = None
 
     @classmethod
     def over(
-        cls, compute: Callable[..., Estimate], words: Callable[..., str] | None = None, **coordinates: Sequence[Any]
+        cls, compute: Callable[..., Estimate], label: Callable[..., str] | None = None, **coordinates: Sequence[Any]
     ) -> Records:
-        """`compute` at every combination of `coordinates`, the last fastest; `words` label them in sentences."""
+        """`compute` at every combination of `coordinates`, the last fastest; `label` names each of them."""
         rows = tuple(itertools.product(*coordinates.values()))
         names = tuple(coordinates)
-        return cls(names, rows, tuple(compute(**dict(zip(names, row, strict=True))) for row in rows), words)
+        return cls(names, rows, tuple(compute(**dict(zip(names, row, strict=True))) for row in rows), label)
 
     def where(self, **fixed: object) -> Records:
         """The records at the given coordinates."""
@@ -78,7 +95,7 @@ class Records:
 
     @property
     def values(self) -> np.ndarray:
-        """The numbers alone."""
+        """Values without their intervals."""
         return np.array([e.value for e in self.estimates])
 
     @property
@@ -87,30 +104,30 @@ class Records:
         return np.array([e.low for e in self.estimates]), np.array([e.high for e in self.estimates])
 
     def labelled(self) -> Mapping[str, Estimate]:
-        """Numbers by their labels, as `words` has them, else "members 3, step 10"."""
+        """Numbers by `label`, by default "members 3, step 10"."""
         plain = lambda **at: ", ".join(f"{name} {value}" for name, value in at.items())
-        words = self.words or plain
+        label = self.label or plain
         return {
-            words(**dict(zip(self.names, row, strict=True))): e
+            label(**dict(zip(self.names, row, strict=True))): e
             for row, e in zip(self.rows, self.estimates, strict=True)
         }
 
 
-def in_words(estimate: Estimate) -> str:
-    """A number with its interval."""
+def estimate_text(estimate: Estimate) -> str:
+    """A number and its interval, as text."""
     return with_interval(estimate.value, estimate.interval)
 
 
 def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table of the page, in whose cells estimates stand with their intervals."""
-    cell = lambda x: in_words(x) if isinstance(x, Estimate) else str(x)
+    """A table of the page; cells with an estimate show its interval."""
+    cell = lambda x: estimate_text(x) if isinstance(x, Estimate) else str(x)
     return Table(caption, header, [[cell(x) for x in row] for row in rows])
 
 
 @dataclass(frozen=True)
 class By:
-    """Whose claim it is, the `source`, the `place` in it ("Table 1"), and the source's own number, `stated`; whether
-    the source proves it (`theorem`).
+    """Origin of a claim: `kind`, `source`, the `place` in it ("Table 1"), the number `stated` there, and whether it is
+    a `theorem`.
 
     Raises InvalidArgumentError for another kind, and for a source's claim without its place.
     """
@@ -198,32 +215,32 @@ def agreement(
     ours: Estimate,
     *,
     stated_value: float,
-    stated_spread: float,
+    stated_std: float,
     measure: str,
     covers: str,
     by: By,
     unit: str = "",
     numbers: Mapping[str, Estimate] | None = None,
 ) -> Claim:
-    """The claim that `ours` agrees with a number of the source, stated_value ± stated_spread, by their difference.
+    """The claim that `ours` agrees with a number of the source, stated_value ± stated_std, by their difference.
 
     `numbers` is the family behind `ours`; the rest is as in `claim`, where `by` is always a source's.
 
-    Raises InvalidArgumentError as `claim` does, and for a spread that is negative or not finite.
+    Raises InvalidArgumentError as `claim` does, and for a standard deviation that is negative or not finite.
     """
-    if not (stated_spread >= 0 and math.isfinite(stated_spread) and math.isfinite(stated_value)):
+    if not (stated_std >= 0 and math.isfinite(stated_std) and math.isfinite(stated_value)):
         raise InvalidArgumentError(
-            "stated_spread", (stated_value, stated_spread), "a finite value, and a spread of at least 0"
+            "stated_std", (stated_value, stated_std), "a finite value, and a standard deviation of at least 0"
         )
-    stated = f"{stated_value:g} ± {stated_spread:g} {unit}".replace("-", "−").strip()
+    stated = f"{stated_value:g} ± {stated_std:g} {unit}".replace("-", "−").strip()
     made = claim(statement, {"": ours}, measure=measure, covers=covers, by=by, unit=unit, aggregate=("", ours))
-    return replace(made, stated=stated, numbers=dict(numbers or {}), reference=(stated_value, stated_spread))
+    return replace(made, stated=stated, numbers=dict(numbers or {}), reference=(stated_value, stated_std))
 
 
 def _least_favourable(
     numbers: Mapping[str, Estimate], bound: tuple[float, float], *, single: bool
 ) -> tuple[str, Estimate]:
-    """The member that decides: of those that fail, else of the undecided ones, else of all, the one least inside."""
+    """The member furthest outside the bound, among those that fail, else the undecided, else all."""
     outcomes = {label: decide(e, bound) for label, e in numbers.items()}
     order = (UNDECIDED,) if single else (FAILS, UNDECIDED)
     deciding = next((outcome for outcome in order if outcome in outcomes.values()), None)

@@ -25,7 +25,7 @@ _CHARACTER = 0.6  # width of a figure over the size of its type
 
 @dataclass(eq=False)
 class Panels:
-    """Axes to draw on, left to right and top to bottom; `figure` is there when the drawing is done."""
+    """Axes to draw on, left to right and top to bottom; `figure` exists once the drawing is complete."""
 
     canvas: Canvas
     axes: list[Axes]
@@ -39,10 +39,9 @@ class Panels:
         return self.axes[index]
 
     def legend(self, *sources: Axes, columns: int = 6, **look: Any) -> None:
-        """One legend for all panels, below them, where no curve can run across it: the entries of `sources`, each once.
+        """Draw one legend below all panels, with each entry of `sources` once, in as many columns as fit.
 
-        Without `sources` they are those of the first panel; a figure gets that one where none is drawn in the block
-        and the first panel has labels. It has as many columns as fit on the canvas.
+        `sources` defaults to the first panel. Without a call in the block the first panel's labels get a legend.
         """
         entries: dict[str, Any] = {}
         for axes in sources or self.axes[:1]:
@@ -70,10 +69,10 @@ def panels(
     ylabel: str = "",
     **layout: Any,
 ) -> Iterator[Panels]:
-    """Draw in the block; afterwards `figures/<name>.svg` and `.png` exist, `results/<name>.csv` has the points of what
-    has a label or bars, and `.figure` goes on the page.
+    """Draw in the block; afterwards `figures/<name>.svg` and `.png` exist, `results/<name>.csv` has the points of
+    series with a label or bars, and `.figure` is for the page.
 
-    One panel for every one of `titles`, in `rows` rows; `xlabel` stands below the last row, `ylabel` beside the first
+    One panel for every one of `titles`, in `rows` rows; `xlabel` stands below the last row, `ylabel` left of the first
     column; `layout` goes to `matplotlib.figure.Figure.subplots` (`sharey=True`, `width_ratios=...`).
     """
     with figures.canvas(*size) as canvas:
@@ -132,17 +131,17 @@ def curves(
     values: Mapping[str, Sequence[Estimate]],
     colours: Iterable[palette.Colour],
     *,
-    apart: float,
+    offset: float,
     **look: Any,
 ) -> None:
-    """`estimates` over the same x by their labels, each `apart` times the x of the one before: every bar is seen."""
+    """`estimates` over the same x by label; each series is shifted by the factor `offset`, so that no bar is hidden."""
     middle = (len(values) - 1) / 2
     for i, ((label, each), colour) in enumerate(zip(values.items(), colours, strict=False)):
-        estimates(axes, np.asarray(x) * apart ** (i - middle), each, colour.light, **{"label": label, **look})
+        estimates(axes, np.asarray(x) * offset ** (i - middle), each, colour.light, **{"label": label, **look})
 
 
 def drawable(e: Estimate) -> Estimate:
-    """Without a bar where there is no interval."""
+    """The estimate, without a bar if it has no interval."""
     return e if e.has_interval else Estimate(e.value, e.value, e.value, e.confidence)
 
 
@@ -153,7 +152,7 @@ def power(axes: Axes, x: Sequence[float] | np.ndarray, first: float, exponent: f
 
 
 def shades_of(values: Sequence[Any]) -> list[tuple[Any, str]]:
-    """As many of the ordered `values` as there are shades to tell them apart by, the ends included."""
+    """As many of the ordered `values` as there are distinguishable shades, the ends included."""
     count = min(len(values), len(palette.STEPS))
     chosen = [values[round(i * (len(values) - 1) / max(count - 1, 1))] for i in range(count)]
     return list(zip(chosen, palette.steps(count), strict=True))
@@ -189,7 +188,7 @@ def logarithmic(
 
 
 def _labels_that_fit(axes: Axes, ticks: Sequence[float]) -> set[float]:
-    """The ticks of x, the largest first, whose labels stay clear of one another."""
+    """Ticks of x whose labels do not overlap; larger ticks take precedence."""
     size = font_manager.FontProperties(size=rcParams["xtick.labelsize"]).get_size_in_points()
     width = axes.get_window_extent().width * 72 / axes.figure.dpi
     low, high = np.log(axes.get_xlim())
@@ -205,7 +204,7 @@ def _labels_that_fit(axes: Axes, ticks: Sequence[float]) -> set[float]:
 
 
 def places(times: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Where times stand on an axis on which each takes one place: 0 and ∞ have no place on a logarithmic one."""
+    """Positions of times on an axis that gives each time one place, since a logarithmic axis has none for 0 and ∞."""
     return np.arange(len(times), dtype=float)
 
 
@@ -216,10 +215,10 @@ def time_ticks(axes: Axes, times: Sequence[float] | np.ndarray, label: str = "tr
 
 
 def heading(title: str) -> str:
-    """A title at the head of a panel: its first letter large, the rest as it is (MNIST stays MNIST)."""
+    """A panel's title: capitalise the first letter only (MNIST stays MNIST)."""
     return title[:1].upper() + title[1:]
 
 
 def name_of(time: float | np.ndarray) -> str:
-    """A training time, a number, in a sentence."""
+    """Label of a training time."""
     return "at initialisation" if time == 0 else "at the end" if np.isinf(time) else f"at time {time:g}"

@@ -1,7 +1,7 @@
 """A study's folder: its configuration, its complete stages, its tables, and the sessions in which it was run.
 
-Files appear only when complete. A session that is killed stays "running", with the time up to the last note of it: a
-stage makes one when it is done, and every few seconds while it says how far it is.
+Files appear only when complete. A killed session stays "running" with the time that was last written: stages write it
+when they finish and, while they report progress, every few seconds.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import csv
 import hashlib
+import io
 import json
+import logging
 import math
 import os
 import platform
@@ -25,17 +27,19 @@ import numpy as np
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.extending import (
     LEFTOVER,
+    Archive,
     alone,
     file_bytes,
     machine_memory,
+    process_memory,
     quoted,
     read_json,
     whole_file,
+    write_archive,
 )
-from equitangents_studies.framework import stage_files
-from equitangents_studies.framework.progress import Progress, Task
-from equitangents_studies.framework.stage_files import Arrays
+from equitangents_studies.framework.progress import StudyProgress, Task
 
+Arrays = dict[str, np.ndarray]
 Ending = Literal["running", "interrupted", "failed", "finished"]
 Key = TypeVar("Key", bound=Hashable)
 Columns = Mapping[str, Sequence[Any] | np.ndarray]
@@ -44,10 +48,11 @@ _OURS = ("config.json", "claims.json", "report.json", "report.html", "results", 
 _EVERY = 10.0  # seconds between notes of the run time
 _LOCK = ".lock"
 _PROCESSORS = Path("/proc/cpuinfo")
+logger = logging.getLogger("equitangents")
 
 
-class Stage(NamedTuple):
-    """The arrays of `compute(task)`, kept under `name`; `title` is what readers see of it."""
+class NamedStage(NamedTuple):
+    """A stage: the arrays of `compute(task)`, stored under `name`; `title` is shown to readers."""
 
     name: str
     title: str
@@ -56,7 +61,7 @@ class Stage(NamedTuple):
 
 @contextlib.contextmanager
 def only_run(path: Path) -> Iterator[None]:
-    """Hold the folder `path`, which is made if need be; the system gives it back when a process ends, however it ends.
+    """Lock the folder `path`, created if missing; the operating system releases the lock when the process ends.
 
     Raises InvalidArgumentError where another run holds the folder, or nothing can be written.
     """
@@ -81,10 +86,10 @@ def only_run(path: Path) -> Iterator[None]:
 
 
 class RunFolder:
-    """Where one run of a study keeps everything, and what makes it resumable.
+    """Folder of one resumable run of a study.
 
-    Long computations are stages: `stage(name, compute)` returns the arrays of `compute` and keeps them on disk together
-    with the run's fingerprint; a resumed run reads them instead. Whoever makes one holds the folder (`only_run`).
+    Long computations are stages: `stage(name, title, compute)` returns the arrays of `compute` and stores them with the
+    run's fingerprint; a resumed run reads them instead. The caller holds the folder's lock (`only_run`).
 
     Raises InvalidArgumentError where the folder holds something else, a finished run, or one of another study or with
     other settings (unless `force`, which replaces it), or, with `resume`, no run to go on with.
@@ -98,17 +103,19 @@ class RunFolder:
         resume: bool = False,
         force: bool = False,
         data_dir: Path | None = None,
-        progress: Progress | None = None,
+        progress: StudyProgress | None = None,
     ) -> None:
         self.examine(path, config, resume=resume, force=force)
         self.path = path
         self.data_dir = data_dir
-        self._progress = progress if progress is not None else Progress(shown=False)
+        self._progress = progress if progress is not None else StudyProgress(shown=False)
         self._config = dict(config)
         self.fingerprint = _fingerprint(_identity(config))
         self._sessions = Sessions(_config(self.path) if resume else None)
         try:
-            for name in () if resume else reversed(_OURS):  # nothing else; the configuration, which tells of it, last
+            for name in (
+                () if resume else reversed(_OURS)
+            ):  # nothing else; the configuration last, as it marks the folder as a run
                 _remove(path / name)
             self.path.mkdir(parents=True, exist_ok=True)
             for place in (path, path / "results", path / "stages"):
@@ -121,7 +128,7 @@ class RunFolder:
 
     @staticmethod
     def examine(path: Path, config: Mapping[str, Any], *, resume: bool = False, force: bool = False) -> None:
-        """Raise what making one would raise, and touch nothing."""
+        """Raise what the constructor would raise; touch nothing."""
         place = str(path)
         if not path.exists() or (path.is_dir() and not any(p.name != _LOCK for p in path.iterdir())):
             if resume:
@@ -144,7 +151,7 @@ class RunFolder:
         if resume and None not in (then, now) and then != now:
             raise InvalidArgumentError(
                 f"the run in {path} was begun by equitangents {then}, and this is {now}: go on with that version, or "
-                "start anew without --resume"
+                "start again without --resume"
             )
         if not resume and (differing or (path / "report.html").exists()):
             found, hint = "another run: " + differing, "choose another folder with --out, or replace it with --force"
@@ -152,31 +159,31 @@ class RunFolder:
 
     @property
     def seconds(self) -> float:
-        """How long the run has taken so far, all its parts together."""
+        """Run time so far in seconds, over all sessions."""
         return self._sessions.seconds
 
     def finish(self) -> None:
-        """Everything is written."""
+        """Mark the run as finished."""
         self.keep_time("finished")
 
     def stage(self, name: str, title: str, compute: Callable[[Task], Arrays]) -> Arrays:
         """The arrays of `compute(task)`, from disk if an earlier run with the same settings has computed them."""
         file = self.path / "stages" / f"{_as_file(name)}.npz"
         with self._progress.task(title, self._now_and_then) as task:
-            arrays = stage_files.read(file, self.fingerprint)
+            arrays = read_stage(file, self.fingerprint)
             if arrays is None:
                 arrays = compute(task)
-                stage_files.write(file, arrays, self.fingerprint)
+                write_stage(file, arrays, self.fingerprint)
                 self.keep_time()
                 shutil.rmtree(self.checkpoints(name), ignore_errors=True)
         return arrays
 
-    def stages(self, work: Mapping[Key, Stage]) -> dict[Key, Arrays]:
-        """The arrays of stages that depend on none of each other."""
+    def stages(self, work: Mapping[Key, NamedStage]) -> dict[Key, Arrays]:
+        """Arrays of independent stages, by key."""
         return {key: self.stage(*one) for key, one in work.items()}
 
     def checkpoints(self, stage: str) -> Path:
-        """Where a stage may keep what it needs to go on after being killed; deleted when the stage is done."""
+        """Folder for a stage's checkpoints; deleted when the stage is done."""
         return self.path / "checkpoints" / _as_file(stage)
 
     @property
@@ -199,19 +206,45 @@ class RunFolder:
             writer.writerows(zip(*(map(_plain, values) for values in columns.values()), strict=True))
 
     def _now_and_then(self) -> None:
-        """`keep_time`, but not often: what a kill loses of the run time is little."""
+        """`keep_time` at most every few seconds, so that a kill loses little of the run time."""
         if time.monotonic() - self._kept > _EVERY:
             self.keep_time()
 
     def keep_time(self, ended: Ending = "running") -> None:
-        """Write down how long the run has taken so far, and how this session of it ended if it has."""
+        """Write the run time so far, and how this session ended."""
         self._kept = time.monotonic()
         kept = {**self._config, "fingerprint": self.fingerprint, **self._sessions.to_dict(ended)}
         write_json(self.path / "config.json", kept)
 
 
+def write_stage(path: Path, arrays: Arrays, fingerprint: str) -> None:
+    """Write `arrays`; the file appears when it is complete."""
+    about = {"fingerprint": fingerprint, "arrays": list(arrays)}
+    with whole_file(path) as partial:
+        write_archive(partial, about, [np.asarray(array) for array in arrays.values()])
+
+
+def read_stage(path: Path, fingerprint: str) -> Arrays | None:
+    """Read the arrays of a stage; None if the file is missing, damaged, or has another fingerprint.
+
+    Raises OSError if the file cannot be read: no permission, or a failing disk.
+    """
+    try:
+        content = file_bytes(path, process_memory())
+    except FileNotFoundError:
+        return None
+    try:
+        archive = Archive(io.BytesIO(content))
+        if archive["fingerprint"] != fingerprint:
+            return None
+        return {str(name): archive.array(number) for number, name in enumerate(archive["arrays"])}
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        logger.warning("study: %s is damaged (%s), and the stage is computed again", path, error)
+        return None
+
+
 def _config(path: Path) -> dict[str, Any] | None:
-    """The configuration of the run in a folder, if it holds one that is not damaged."""
+    """The configuration of the run in a folder; None if it is missing or damaged."""
     try:
         found: dict[str, Any] = read_json(file_bytes(path / "config.json"))
         return found if found["fingerprint"] == _fingerprint(_identity(found)) else None
@@ -224,7 +257,7 @@ def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _differences(previous: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """What the configurations differ in, in words; empty if they describe the same run."""
+    """Differences between configurations, as text; empty if they describe the same run."""
     flat = lambda of: {"study": of["study"], **json.loads(json.dumps(of["settings"]))}
     then, now = flat(previous), flat(config)
     keys = ["study"] if then["study"] != now["study"] else sorted(now.keys() | then.keys())
@@ -239,7 +272,7 @@ def _remove(item: Path) -> None:
 
 
 def _as_file(name: str) -> str:
-    """The name of a stage as one that files may have: O(3)^d is O_3__d."""
+    """File name of a stage: O(3)^d becomes O_3__d."""
     return "".join(c if c.isalnum() or c == "-" else "_" for c in name)
 
 
@@ -254,7 +287,7 @@ def _fingerprint(identity: Mapping[str, Any]) -> str:
 
 
 def _plain(value: object) -> object:
-    """A value as it should stand in a table: floats in their shortest exact form, no NumPy types, NaN as nothing."""
+    """A value for a CSV table: floats in their shortest exact form, no NumPy types, NaN as empty text."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and math.isnan(value):
@@ -263,7 +296,7 @@ def _plain(value: object) -> object:
 
 
 class Sessions:
-    """The sessions before, as `config.json` of the folder has them, and this one, which begins now."""
+    """Earlier sessions, from `config.json`, and the current one, which starts now."""
 
     def __init__(self, previous: Mapping[str, Any] | None) -> None:
         self._before = list((previous or {}).get("sessions", []))
@@ -277,7 +310,7 @@ class Sessions:
         return float(sum(session["seconds"] for session in self._before)) + time.monotonic() - self._start
 
     def to_dict(self, ended: Ending) -> dict[str, Any]:
-        """What `config.json` keeps: the time of all sessions together, and each of them."""
+        """Entries of `config.json`: total time, and every session."""
         now = {
             "began": self._began,
             "seconds": round(time.monotonic() - self._start, 3),

@@ -1,8 +1,7 @@
-"""What a study measures, declared once: stages over named coordinates, and results with named axes, read off them.
+"""Stages of a study over named coordinates, and results whose arrays have named axes.
 
-A `Part` is a family of stages, one for each combination of the coordinates that its name mentions. A `Measured` says by
-which coordinates each of its arrays is asked for, and which axes it then has: the stages' arrays are cut and stacked
-accordingly.
+`Stages` are a family: one stage for each combination of the coordinates in its name. A class derived from `Results`
+declares for each array its coordinates and its axes; the arrays of the stages are cut and stacked accordingly.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from typing import Any, TypeVar, cast, dataclass_transform
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.framework.folder import RunFolder, Stage
-from equitangents_studies.framework.stage_files import Arrays
+from equitangents_studies.framework.folder import Arrays, NamedStage, RunFolder
 
 T = TypeVar("T")
-MeasuredT = TypeVar("MeasuredT", bound="Measured")
+MeasuredT = TypeVar("MeasuredT", bound="Results")
 Levels = Mapping[str, Sequence[Any]]
 """The values of every coordinate."""
 Point = dict[str, Any]
@@ -30,11 +28,11 @@ Point = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Part:
-    """Stages `compute(*coordinates, task)`; their names follow from `name`, such as "accuracy-{law}-{group#}".
+class Stages:
+    """A family of stages `compute(*coordinates, task)`, named by a template such as "accuracy-{law}-{group#}".
 
-    There {law} is a value and {group#} the place of one among all. `title` is what readers see, text of the same
-    coordinates or a function of them.
+    {law} stands for a value, {group#} for the index of one. `title`, shown to readers, is such a template or a function
+    of the coordinates.
     """
 
     name: str
@@ -43,7 +41,7 @@ class Part:
 
     @property
     def coordinates(self) -> tuple[str, ...]:
-        """Those that the name mentions."""
+        """Coordinates named in the braces of `name`."""
         return _mentioned(self.name)
 
     @property
@@ -51,33 +49,33 @@ class Part:
         """The name up to the first coordinate."""
         return self.name.split("{")[0].rstrip("-")
 
-    def at(self, point: Point, levels: Levels) -> Stage:
+    def at(self, point: Point, levels: Levels) -> NamedStage:
         """The stage at a point."""
         values = [point[name] for name in self.coordinates]
         places = {f"{name}#": levels[name].index(x) for name, x in point.items() if name in levels}
         title = self.title.format(**point) if isinstance(self.title, str) else self.title(*values)
-        return Stage(self.name.format(**point, **places), title, partial(self.compute, *values))
+        return NamedStage(self.name.format(**point, **places), title, partial(self.compute, *values))
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """Points and arrays of all stages of every part, by the part's label, and the values that coordinates have."""
+class StageArrays:
+    """Coordinates and arrays of every stage, by the label of its family, and the `levels` of all coordinates."""
 
     parts: Mapping[str, Sequence[tuple[Point, Arrays]]]
     levels: Levels
 
-    def __or__(self, other: Found) -> Found:
-        return Found({**self.parts, **other.parts}, {**self.levels, **other.levels})
+    def __or__(self, other: StageArrays) -> StageArrays:
+        return StageArrays({**self.parts, **other.parts}, {**self.levels, **other.levels})
 
     def stage(self, label: str) -> Arrays:
-        """The arrays of a part of one stage."""
+        """Arrays of a family with a single stage."""
         ((_, arrays),) = self.parts[label]
         return arrays
 
     def arrays(self, name: str) -> list[tuple[Point, np.ndarray]]:
-        """The array `name` of every stage that has it, or "label.name" of a part, at every point of its coordinates.
+        """Pairs (coordinates, array) of all stages that hold the array `name`, or "label.name" for one family.
 
-        Raises InvalidArgumentError where there is none.
+        Raises InvalidArgumentError if there is none.
         """
         label, _, stored = name.rpartition(".")
         found = []
@@ -88,27 +86,27 @@ class Found:
                 if every and stored.format(**every[0][0]) in every[0][1]:
                     found += [(point, arrays[stored.format(**point)]) for point, arrays in every]
                     break
-        if not found and all(self.parts.values()):  # else it is of a part that no level asks for
+        if not found and all(self.parts.values()):  # else its part has no level
             raise InvalidArgumentError("name", name, "an array of a stage")
         return found
 
     def by(self, names: str, of: str, axes: str = "") -> Keyed[Any]:
-        """The arrays `of`, or numbers, by coordinates, as a field of `Measured` has them."""
+        """Arrays `of`, or numbers, by coordinates, as for a field of `Results`."""
         return cast("Keyed[Any]", _read(self, of, _By(tuple(names.split()), tuple(axes.split()), of)))
 
 
-def measured(folder: RunFolder, *parts: Part, levels: Mapping[str, Iterable[Any]]) -> Found:
-    """All stages of all parts, which depend on none of each other.
+def measured(folder: RunFolder, *parts: Stages, levels: Mapping[str, Iterable[Any]]) -> StageArrays:
+    """Compute all stages of all families; they are independent.
 
-    `levels` are the values of every coordinate: {"law": LAWS, "width": (8, 16)}; where not all combinations are wanted,
-    those of several: {"data model": [("digits", "MLP"), ("letters", "CNN")]}.
+    `levels` are the values of every coordinate: {"law": LAWS, "width": (8, 16)}. To select combinations, give several
+    coordinates together: {"data model": [("digits", "MLP"), ("letters", "CNN")]}.
     """
     every = {name: list(values) for name, values in levels.items()}
-    alone = {name: values for name, values in every.items() if " " not in name}
+    single = {name: values for name, values in every.items() if " " not in name}
     points = {part.label: _points(part.coordinates, every) for part in parts}
-    work = {(p.label, i): p.at(point, alone) for p in parts for i, point in enumerate(points[p.label])}
+    work = {(p.label, i): p.at(point, single) for p in parts for i, point in enumerate(points[p.label])}
     found = folder.stages(work)
-    return Found({k: [(p, found[k, i]) for i, p in enumerate(at)] for k, at in points.items()}, alone)
+    return StageArrays({k: [(p, found[k, i]) for i, p in enumerate(at)] for k, at in points.items()}, single)
 
 
 Keyed = dict[Any, T]
@@ -123,24 +121,24 @@ class _By:
 
 
 def by(names: str, axes: str = "", *, of: str = "") -> Any:
-    """A field of `Measured`: arrays of the given `axes`, asked for by the coordinates `names`; both words in a text.
+    """Declare a field of `Results`: a dict of arrays, keyed by the coordinates `names`, with the given `axes`.
 
-    `of` is the name of the array in the stages, "{kind}_error", where it is not the field's; one that several parts
-    have is asked for with the label, the part's name up to its coordinates: "accuracy.{kind}_error". Without `names` it
-    is one array, without `axes` values are plain numbers.
+    Both are separated by spaces. `of` is the array's name in the stages ("{kind}_error") if it differs from the
+    field's; a label, the part's name up to its coordinates, selects one of several parts: "accuracy.{kind}_error".
+    Without `names` the field is one array; without `axes` its values are plain numbers.
     """
     return field(metadata={"by": _By(tuple(names.split()), tuple(axes.split()), of)})
 
 
 @dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(by, field))
-class Measured:
-    """Base of a study's results: a frozen dataclass, whose fields declared with `by` are read off the stages.
+class Results:
+    """Base of a study's results: a frozen dataclass whose fields declared with `by` are read from stages.
 
-    >>> class Results(Measured):
+    >>> class CountResults(Results):
     ...     source: str
     ...     scores: Keyed[np.ndarray] = by("law group", "member")
     >>> stages = [({"law": law}, {"scores": np.arange(6).reshape(2, 3) + n}) for law, n in (("one", 0), ("other", 9))]
-    >>> results = Results.read(Found({"": stages}, {"group": ("C2", "C4")}), source="digits")
+    >>> results = CountResults.read(StageArrays({"": stages}, {"group": ("C2", "C4")}), source="digits")
     >>> results.scores["other", "C4"]
     array([12, 13, 14])
     """
@@ -149,10 +147,10 @@ class Measured:
         dataclass(frozen=True, eq=False)(cls)
 
     @classmethod
-    def read(cls: type[MeasuredT], found: Found, **others: object) -> MeasuredT:
-        """The results, all declared arrays read off `found`; `others` are the fields that are not declared.
+    def read(cls: type[MeasuredT], found: StageArrays, **others: object) -> MeasuredT:
+        """Read all declared fields from `found`; `others` are the remaining fields.
 
-        Raises InvalidArgumentError for an array that no stage holds, or that has other axes.
+        Raises InvalidArgumentError if an array is missing or has other axes.
         """
         declared = {name: d for name, d in _declared(cls).items() if name not in others}
         return cls(**{name: _read(found, name, d) for name, d in declared.items()}, **others)
@@ -163,8 +161,10 @@ def _declared(cls: type) -> dict[str, _By]:
     return {f.name: f.metadata["by"] for f in fields if "by" in f.metadata}
 
 
-def _read(found: Found, name: str, declared: _By) -> Any:
-    """The value of a field: arrays cut along axes that are coordinates, stacked along coordinates that are axes."""
+def _read(found: StageArrays, name: str, declared: _By) -> Any:
+    """Value of a field: arrays are indexed along axes that are coordinates, and stacked along coordinates that are
+    axes.
+    """
     names, axes = declared.names, declared.axes
     cells: dict[tuple[Any, ...], list[np.ndarray]] = {}
     stacked: list[str] = []
@@ -196,12 +196,14 @@ def _mentioned(text: str) -> tuple[str, ...]:
 
 
 def _points(names: Sequence[str], levels: Levels) -> list[Point]:
-    """Every combination of the coordinates `names`, the last fastest; of those given together, the given ones."""
-    together = {name: words for words in levels for name in words.split()}
+    """All combinations of the coordinates `names`, the last fastest; for coordinates given together only the given
+    ones.
+    """
+    together = {name: joint for joint in levels for name in joint.split()}
     missing = [name for name in names if name not in together]
     if missing:
         raise InvalidArgumentError("levels", missing, "values of all", verb="has no values of")
     groups = list(dict.fromkeys(together[name] for name in names))
-    values = [levels[words] if " " in words else [(value,) for value in levels[words]] for words in groups]
-    wanted = [name for words in groups for name in words.split()]
+    values = [levels[joint] if " " in joint else [(value,) for value in levels[joint]] for joint in groups]
+    wanted = [name for joint in groups for name in joint.split()]
     return [dict(zip(wanted, itertools.chain(*each), strict=True)) for each in itertools.product(*values)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from equitangents.extending import formatting
+from equitangents.extending import duration
 from equitangents.report import Figure, Section, Table, environment, palette
 from equitangents_studies.claim import TITLES, Claim
 from equitangents_studies.framework.catalogue import StudyInfo
@@ -14,7 +14,7 @@ from equitangents_studies.framework.catalogue import StudyInfo
 
 @dataclass(frozen=True)
 class Page:
-    """What the report of a run shows; `seconds` is what the run took."""
+    """Content of a run's report; `seconds` is the run time."""
 
     info: StudyInfo
     preset: str
@@ -28,7 +28,7 @@ class Page:
 
     @property
     def figure(self) -> Figure | None:
-        """The first figure, which stands before all else."""
+        """The first figure, at the top of the page."""
         return next((item for item in self.shown if isinstance(item, Figure)), None)
 
     @property
@@ -39,7 +39,7 @@ class Page:
     @property
     def run_time(self) -> str:
         """How long the run took."""
-        return formatting.duration(self.seconds)
+        return duration(self.seconds)
 
     @property
     def groups(self) -> dict[str, list[Claim]]:
@@ -58,6 +58,6 @@ class Page:
         return {"settings": self.settings, "versions": self.versions, "command": self.rerun, "shown": shown}
 
     def html(self) -> str:
-        """The report, complete in itself."""
+        """The report as one self-contained HTML page."""
         template = environment("equitangents_studies.framework").get_template("page.html.jinja")
         return template.render(page=self, version=self.versions.get("equitangents", ""), colours=palette.COLOURS)

@@ -33,7 +33,7 @@ class StudyResult:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a study; `command` goes on with it."""
+    """Ctrl-C during a study; `command` resumes it."""
 
     def __init__(self, command: str) -> None:
         super().__init__(f"interrupted; to go on: {command}")
@@ -53,7 +53,7 @@ def run(
     """Run study `name` and write its folder: config.json, results/, figures/, claims.json and report.html.
 
     `out` is the folder, by default `runs/<name>-<preset>`. With `resume` the run there goes on. A folder with a
-    finished run, or one of another study or with other settings, is left alone, unless `force` is given, which removes
+    finished run, or one of another study or with other settings, is not touched, unless `force` is given, which removes
     that run first. `settings` changes the preset, as text: {"members": "20"}. `data_dir` holds data files. A claim that
     fails is a result, not an error.
 
@@ -67,9 +67,9 @@ def run(
     if resume and force:
         raise InvalidArgumentError("resume and force are both given; resume goes on with a run, force replaces it")
     study, present = load(info)
-    from equitangents_studies.framework import settings as reading
+    from equitangents_studies.framework import study as reading
     from equitangents_studies.framework.folder import RunFolder, only_run
-    from equitangents_studies.framework.progress import Progress
+    from equitangents_studies.framework.progress import StudyProgress
 
     chosen = reading.changed(study.presets[preset], settings)
     data = None if data_dir is None else Path(data_dir).expanduser()
@@ -84,7 +84,7 @@ def run(
         "data_dir": None if data is None else str(data),
     }
     RunFolder.examine(path, config, resume=resume, force=force)
-    stages = Progress(shown=progress)
+    stages = StudyProgress(shown=progress)
     with only_run(path):
         folder = RunFolder(path, config, resume=resume, force=force, data_dir=data, progress=stages)
         before = reading.as_text(study.presets[preset])
@@ -113,10 +113,10 @@ def _report(
 ) -> StudyResult:
     """Claims, tables, figures and the page; then the run is complete."""
     from equitangents.report import write
+    from equitangents_studies.framework.catalogue import BIBTEX
     from equitangents_studies.framework.folder import write_json
     from equitangents_studies.framework.report import Page
-    from equitangents_studies.framework.settings import as_text
-    from equitangents_studies.framework.works import BIBTEX
+    from equitangents_studies.framework.study import as_text
 
     claims = tuple(study.claims(settings, results))
     shown = present(settings, results, folder)
@@ -147,7 +147,7 @@ def _report(
 
 
 def installed_versions() -> dict[str, str]:
-    """Versions of the package, of Python, of what the numbers depend on, and the platform and device."""
+    """Versions of the package, Python and the numerical libraries; platform and device."""
     import importlib.metadata
 
     import jax
@@ -168,12 +168,12 @@ def installed_versions() -> dict[str, str]:
 def command(
     name: str, preset: str, settings: Mapping[str, str], data_dir: Path | None, *, resume: Path | None = None
 ) -> str:
-    """The command line that runs the same study with other `settings` than the preset's; or goes on in a folder."""
-    words = ["equitangents", "reproduce", name, "--preset", preset]
+    """The command line that runs the study with `settings` changed from the preset, or resumes it in a folder."""
+    arguments = ["equitangents", "reproduce", name, "--preset", preset]
     for key, value in settings.items():
-        words += ["--set", f"{key}={value}"]
+        arguments += ["--set", f"{key}={value}"]
     if data_dir is not None:
-        words += ["--data-dir", "FOLDER" if resume is None else str(data_dir)]
+        arguments += ["--data-dir", "FOLDER" if resume is None else str(data_dir)]
     if resume is not None:
-        words += ["--out", str(resume), "--resume"]
-    return shlex.join(words)
+        arguments += ["--out", str(resume), "--resume"]
+    return shlex.join(arguments)

@@ -1,1 +1,1 @@
-"""The study `imagenet-scale`: learning curves of ResNets and an MLP-Mixer on an image folder, as it is and rotated."""
+"""The study `imagenet-scale`: learning curves of ResNets and an MLP-Mixer on an image folder, upright and rotated."""

@@ -1,9 +1,9 @@
-"""ResNets and MLP-Mixers on an image folder: errors against training size, images as they are and moved by O(3)^d.
+"""ResNets and MLP-Mixers on an image folder: errors against training size, upright images and images moved by O(3)^d.
 
-Random rotations of the channels at every position take from a convolutional network what is alike at all positions.
-It then has to learn with fewer symmetries in common with the data: the source finds a cusp of the learning curve where
-the training set is about as large as the dimension of the group, and another exponent beyond it. Images are read from
-files as they are needed; every training keeps checkpoints, and goes on from them with the same numbers.
+Random rotations of the channels at every position destroy what a convolutional network shares between positions. It
+then has fewer symmetries in common with the data: the source finds a cusp of the learning curve where the training set
+is about as large as the dimension of the group, and another exponent beyond it. Images are read from files when they
+are needed; training resumes from checkpoints to the same numbers.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from equitangents_studies.data import open_image_folder
 from equitangents_studies.data.class_folders import ImageFolder
 from equitangents_studies.data.folder import data_folder
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import SYNERGY_AND_SYMMETRY
 from equitangents_studies.framework.claims import Claim, claim, table, theirs
-from equitangents_studies.framework.measured import Part, measured
+from equitangents_studies.framework.measured import Stages, measured
 from equitangents_studies.framework.study import (
     Arrays,
     RunFolder,
@@ -40,7 +41,6 @@ from equitangents_studies.framework.study import (
     check_some,
     presets,
 )
-from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
 from equitangents_studies.systems import fit_power_law, textures, transformation
 from equitangents_studies.systems.power_laws import PowerLaw
 
@@ -51,11 +51,11 @@ _CLASSES, _TINT = 4, 0.2  # of generated textures
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data` is an image folder (a path; relative ones are also looked for in the data folder), with one folder of
-    JPEG or PNG files a class, or "textures" (generated), "cifar10", or "auto": CIFAR-10 where the data folder has it,
-    else textures. These two are written out as a folder of `images` files and read like any other. Images are read as
-    they are needed, brought to `pixels` × `pixels`.
+class ScaleSettings:
+    """`data` is an image folder (a path; relative ones are also looked for in the data folder), with one folder of JPEG
+    or PNG files a class, or "textures" (generated), "cifar10", or "auto": CIFAR-10 where the data folder has it, else
+    textures. These two are written out as a folder of `images` files and read like any other. Images are read when
+    needed and resized to `pixels` × `pixels`.
 
     `networks` (widths divided by `shrink`; Mixers with patches of `patch` pixels a side) learn m·2^(−i/2) images, i
     from 0 to `halvings` − 1, nested, m the whole training set or `largest` of it (0: all); moved by a random element of
@@ -63,7 +63,7 @@ class Settings:
 
     Trained for `epochs`, at least `fewest_steps`, in batches of `batch`; `rate` is the learning rate, `decay` the L2
     penalty; `augment` crops and mirrors training images, before they are moved. A checkpoint every `every` steps. Where
-    the folder has no test images of its own a share of `test_share` is set apart; `test_images` of all (0: all) are
+    the folder has no test images of its own a share of `test_share` is held out; `test_images` of all (0: all) are
     classified.
     """
 
@@ -91,7 +91,7 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    ScaleSettings(),
     desk="images=10000 pixels=16 networks=ResNet-18,ResNet-34,Mixer-S shrink=8 batch=64 fewest_steps=200 "
     "test_share=0.2",
     paper="data=imagenet pixels=224 networks=ResNet-34,ResNet-50,ResNet-101,Mixer-B shrink=1 patch=16 runs=3 "
@@ -99,7 +99,7 @@ PRESETS = presets(
 )
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: ScaleSettings, data_dir: Path | None) -> None:
     """Flax, known networks and groups, images enough for a cusp."""
     s = settings
     require("flax", "studies", "the study imagenet-scale")
@@ -129,7 +129,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check((s.largest or count) >= least, "halvings", s.halvings, f"so few that {s.largest or count:,} images do")
 
 
-def place(settings: Settings, data_dir: Path | None) -> Path:
+def place(settings: ScaleSettings, data_dir: Path | None) -> Path:
     """The image folder of one's own that `data` names."""
     path = Path(settings.data).expanduser()
     inside = data_folder(data_dir)
@@ -138,8 +138,8 @@ def place(settings: Settings, data_dir: Path | None) -> Path:
     return path
 
 
-def opened(settings: Settings, folder: Path) -> ImageFolder:
-    """The files of an image folder, no more of those to test on than asked for."""
+def opened(settings: ScaleSettings, folder: Path) -> ImageFolder:
+    """The files of an image folder, with at most the requested number of test images."""
     found = open_image_folder(folder, test_fraction=settings.test_share, seed=settings.seed)
     if not 0 < settings.test_images < len(found.test):
         return found
@@ -147,7 +147,7 @@ def opened(settings: Settings, folder: Path) -> ImageFolder:
     return ImageFolder(found.path, found.train, found.test[np.sort(rows)], found.class_names)
 
 
-def write_out(settings: Settings, data_dir: Path | None, folder: Path) -> None:
+def write_out(settings: ScaleSettings, data_dir: Path | None, folder: Path) -> None:
     """Generated textures, or images of CIFAR-10, as PNG files below `folder`, one folder a class."""
     from PIL import Image
 
@@ -167,7 +167,7 @@ def write_out(settings: Settings, data_dir: Path | None, folder: Path) -> None:
         Image.fromarray(image).save(path)
 
 
-def sizes_of(settings: Settings, count: int) -> tuple[int, ...]:
+def sizes_of(settings: ScaleSettings, count: int) -> tuple[int, ...]:
     """m·2^(−i/2), increasing, of a training set of `count` images."""
     m = settings.largest or count
     return tuple(sorted({round(m * 2 ** (-i / 2)) for i in range(settings.halvings)}))
@@ -180,7 +180,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class ScaleResults:
     """`right[network, group]` (sizes, runs, test images), which test images are classified rightly, and
     `permuted[network]` (runs, test images) with all coordinates permuted and the largest training set; `sizes` of
     training sets.
@@ -196,7 +196,7 @@ class Results:
         return int(next(iter(self.right.values())).shape[2])
 
     def errors(self, key: Key) -> np.ndarray:
-        """Shares of wrong classes (sizes, runs); where none is wrong, half an image is taken to be."""
+        """Classification errors (sizes, runs); 0 errors count as half an image."""
         return np.maximum(1 - self.right[key].mean(axis=2), 0.5 / self.test_images)
 
     @cached_property
@@ -205,7 +205,7 @@ class Results:
         return {key: fit_power_law(self.sizes, _of(self.errors(key)), 2) for key in self.right}
 
     def lost(self, network: str, group: str, level: float = 0.95) -> Estimate:
-        """Accuracy on images as they are minus that on moved ones, largest training set, percentage points."""
+        """Accuracy on upright minus moved images, largest training set, percentage points."""
         clean, moved = self.right[network, "I"][-1], self.right[network, group][-1]
         return mean_over_images(100.0 * clean - 100.0 * moved, (-100, 100), level)
 
@@ -222,11 +222,11 @@ def mean_over_images(table: np.ndarray, bounds: tuple[float, float], level: floa
 
 
 def _of(errors: np.ndarray) -> np.ndarray:
-    """One repetition as a vector, whose scatter about a fit tells its errors."""
+    """A single repetition as a vector: errors are then estimated from the scatter about the fit."""
     return errors[:, 0] if errors.shape[1] == 1 else errors
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: ScaleSettings, folder: RunFolder) -> ScaleResults:
     """One stage for every training: network, group, size and run."""
     s, source = settings, stands_for(settings.data, folder.data_dir)
     generated = folder.checkpoints("images")
@@ -240,7 +240,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
 
     cells = [(n, g, size) for n in s.networks for g in s.groups for size in sizes]
     cells += [(n, PERMUTED, sizes[-1]) for n in s.networks if s.permuted]
-    part = Part(
+    part = Stages(
         "{network}-{group}-{size}-{run}",
         lambda network, group, size, run: f"{network}, {group}, {size:,} images, run {run + 1}",
         partial(_trained, s, folder, images),
@@ -250,18 +250,18 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     right = {(n, g): np.stack([runs[n, g, size] for size in sizes]) for n in s.networks for g in s.groups}
     permuted = {n: runs[n, PERMUTED, sizes[-1]] for n in s.networks if s.permuted}
     shutil.rmtree(generated, ignore_errors=True)
-    return Results(sizes, right, permuted)
+    return ScaleResults(sizes, right, permuted)
 
 
 def _check_files(images: ImageFolder, folder: RunFolder) -> None:
     """Raise InvalidArgumentError where a resumed run finds other files than it began with."""
     found = folder.stage("files", "Listing of the images", lambda task: {"digest": np.array(images.digest)})
     if str(found["digest"]) != images.digest:
-        raise InvalidArgumentError(f"the files in {images.path} are not those that this run began with; start it anew")
+        raise InvalidArgumentError(f"the files in {images.path} are not those that this run began with; start it again")
 
 
 def _trained(
-    s: Settings,
+    s: ScaleSettings,
     folder: RunFolder,
     images: ImageFolder,
     network: str,
@@ -270,10 +270,10 @@ def _trained(
     run: int,
     task: Task,
 ) -> Arrays:
-    """Which test images a network classifies rightly after training on `size` images; τ is drawn anew in every run."""
+    """Which test images a network classifies rightly after training on `size` images; every run draws its own τ."""
     from equitangents_studies.imagenet_scale import training  # which needs Flax
 
-    recipe = training.Recipe(
+    recipe = training.NetworkRecipe(
         pixels=s.pixels, batch=s.batch, steps=max(s.fewest_steps, -(-s.epochs * size // s.batch)), rate=s.rate,
         decay=s.decay, augment=s.augment, every=s.every, seed=s.seed + run,
     )  # fmt: skip
@@ -285,7 +285,7 @@ def _trained(
     return {"right": training.right(module, state, images.test, tau, recipe)}
 
 
-def dimension(settings: Settings, key: Key) -> int:
+def dimension(settings: ScaleSettings, key: Key) -> int:
     """The dimension of the spurious group that sets the cusp: O(3)^d of rotated images, O(3p²) of a Mixer’s patches."""
     if key[1] == "O(3)^d":
         return 3 * settings.pixels**2
@@ -296,7 +296,7 @@ def dimension(settings: Settings, key: Key) -> int:
 CUSPS = "near 2·10⁵ images of ImageNet, for all but ResNet-101 on upright images"  # in the source
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: ScaleSettings, results: ScaleResults) -> Sequence[Claim]:
     """What rotations cost, and whether exponents grow."""
     found = []
     if "O(3)^d" in settings.groups:
@@ -305,8 +305,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             claim(
                 "Rotations of the channels at every position lower the accuracy of every network",
                 {n: results.lost(n, "O(3)^d", level) for n in settings.networks},
-                measure="Accuracy on images as they are minus that on rotated ones, "
-                f"{results.sizes[-1]:,} training images.",
+                measure=f"Accuracy on upright minus that on rotated images, {results.sizes[-1]:,} training images.",
                 covers=covered(settings.runs, "runs"),
                 at_least=0,
                 unit="percentage points",
@@ -331,19 +330,19 @@ _COLOURS = {
     "Mixer-S": palette.VERMILLION, "Mixer-B": palette.ORANGE,
 }  # fmt: skip
 _TITLES = {
-    "I": "images as they are",
+    "I": "upright images",
     "O(3)xI": "one rotation of the channels",
     "O(3)^d": "channels rotated at every position",
 }
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: ScaleSettings, results: ScaleResults, folder: RunFolder) -> list[Shown]:
     """Learning curves, their power laws, and accuracies with permuted coordinates."""
     permuted = [_permuted_page(results)] if results.permuted else []
     return [_curves(settings, results, folder), _laws(results), *permuted]
 
 
-def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def _curves(settings: ScaleSettings, results: ScaleResults, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "curves",
@@ -372,7 +371,7 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-def _laws(results: Results) -> Table:
+def _laws(results: ScaleResults) -> Table:
     rows = [
         [", ".join(key), *law.exponents, law.cusp, law.grows.difference, law.grows.verdict]
         for key, law in results.laws.items()
@@ -381,9 +380,9 @@ def _laws(results: Results) -> Table:
     return table("Fitted power laws; in brackets 95 % intervals.", header, rows)
 
 
-def _permuted_page(results: Results) -> Table:
+def _permuted_page(results: ScaleResults) -> Table:
     rows = [[n, mean_over_images(100.0 * right, (0, 100))] for n, right in results.permuted.items()]
     return table("Accuracy in per cent; in brackets 95 % intervals.", ["", PERMUTED], rows)
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)

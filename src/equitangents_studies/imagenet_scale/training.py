@@ -1,9 +1,9 @@
-"""One network trained on images that are read as they are needed, with checkpoints.
+"""Train one network on images that are read when needed, with checkpoints.
 
 Stochastic gradient descent with momentum 0.9 on the cross-entropy, L2 penalty, gradients cut at norm 1, learning rate
-up linearly for a twentieth of the steps and down to 0 as a cosine. All of it keeps its law when inputs are rotated,
-which Adam does not. Images follow one another epoch after epoch, each in an order of its own, so every batch is full.
-What a step sees follows from the seed and its number.
+up linearly for a twentieth of the steps and down to 0 as a cosine. The law of training is invariant under rotations of
+the inputs; Adam's would not be. Epochs follow one another without a gap, each in its own order, so every batch is full.
+The batch of a step follows from the seed and the step's number.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ _AHEAD = 2  # batches that are read while one is trained on
 
 
 @dataclass(frozen=True)
-class Recipe:
+class NetworkRecipe:
     """How a network is trained: `steps` of `batch` images of `pixels` × `pixels`, kept every `every` steps."""
 
     pixels: int
@@ -151,8 +151,8 @@ class Recipe:
     seed: int
 
 
-class State(NamedTuple):
-    """What a step changes."""
+class NetworkState(NamedTuple):
+    """Everything that a training step changes."""
 
     params: Any
     statistics: Any
@@ -160,8 +160,10 @@ class State(NamedTuple):
     step: jax.Array
 
 
-def train(module: Any, files: ImageFiles, tau: Transformation, recipe: Recipe, kept: Path, task: Task) -> State:
-    """`module` trained on `files` moved by `tau`; goes on from what lies in `kept`, if anything does."""
+def train(
+    module: Any, files: ImageFiles, tau: Transformation, recipe: NetworkRecipe, kept: Path, task: Task
+) -> NetworkState:
+    """Train `module` on `files` moved by `tau`; resumes from a checkpoint in `kept`."""
     state = _begin(module, recipe)
     path = kept / "state.msgpack"
     if path.is_file():
@@ -178,7 +180,9 @@ def train(module: Any, files: ImageFiles, tau: Transformation, recipe: Recipe, k
     return state
 
 
-def right(module: Any, state: State, files: ImageFiles, tau: Transformation, recipe: Recipe) -> np.ndarray:
+def right(
+    module: Any, state: NetworkState, files: ImageFiles, tau: Transformation, recipe: NetworkRecipe
+) -> np.ndarray:
     """Which of `files`, moved by `tau`, are classified rightly, (N,)."""
     batch, move, found = recipe.batch, _as_array(tau), []
     with ThreadPoolExecutor(os.cpu_count() or 1) as workers:
@@ -190,8 +194,8 @@ def right(module: Any, state: State, files: ImageFiles, tau: Transformation, rec
     return np.concatenate(found)[: len(files)]
 
 
-def keep(state: State, path: Path) -> None:
-    """Write a checkpoint; what was there before stays until the new one is complete."""
+def keep(state: NetworkState, path: Path) -> None:
+    """Write a checkpoint; the earlier one stays until the new one is complete."""
     held = serialization.to_bytes(jax.tree.map(np.asarray, state))
     with whole_file(path) as partial_path:
         write_archive(partial_path, {}, [np.frombuffer(held, np.uint8)])
@@ -202,7 +206,7 @@ def standardised(x: jax.Array) -> jax.Array:
     return (x.astype(jnp.float32) / 255 - 0.5) / 0.25
 
 
-def image_rows(count: int, recipe: Recipe, step: int) -> np.ndarray:
+def image_rows(count: int, recipe: NetworkRecipe, step: int) -> np.ndarray:
     """The rows of the `count` training images that a step sees."""
     places = np.arange(step * recipe.batch, (step + 1) * recipe.batch)
     rows = np.empty(len(places), np.int64)
@@ -218,17 +222,17 @@ def _order(count: int, seed: int, epoch: int) -> np.ndarray:
     return np.random.default_rng([seed, epoch]).permutation(count)
 
 
-def _begin(module: Any, recipe: Recipe) -> State:
+def _begin(module: Any, recipe: NetworkRecipe) -> NetworkState:
     variables = _init(module, recipe.pixels, jax.random.key(recipe.seed))
     params, statistics = variables["params"], variables.get("batch_stats", {})
-    return State(params, statistics, _rule(0.0).init(params), jnp.zeros((), jnp.int32))
+    return NetworkState(params, statistics, _rule(0.0).init(params), jnp.zeros((), jnp.int32))
 
 
-def _restored(like: State, path: Path) -> State:
+def _restored(like: NetworkState, path: Path) -> NetworkState:
     """The state of a checkpoint."""
     try:
         return serialization.from_bytes(like, Archive(open_regular(path)).array(0).tobytes())
-    except Exception as error:  # whatever msgpack makes of it
+    except Exception as error:  # whatever msgpack raises
         raise InvalidArgumentError(f"{path} is not a checkpoint of this network: {error}") from None
 
 
@@ -250,7 +254,7 @@ def _moved(x: jax.Array, tau: jax.Array) -> jax.Array:
     return moved.reshape(n, *shape)
 
 
-def rate_at(recipe: Recipe, step: int) -> float:
+def rate_at(recipe: NetworkRecipe, step: int) -> float:
     """The learning rate of a step: up linearly, then down as a cosine."""
     warm = max(1, recipe.steps // 20)
     if step < warm:
@@ -259,7 +263,7 @@ def rate_at(recipe: Recipe, step: int) -> float:
 
 
 def _rule(decay: float) -> optax.GradientTransformation:
-    """All but the learning rate, which is an argument: so trainings of any length share what is compiled."""
+    """The optimiser without the learning rate, which is an argument, so that runs of any length share compiled code."""
     return optax.chain(optax.clip_by_global_norm(1.0), optax.add_decayed_weights(decay), optax.trace(0.9))
 
 
@@ -269,7 +273,7 @@ def _init(module: Any, pixels: int, key: jax.Array) -> Any:
 
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
-def _step(module: Any, decay: float, state: State, x: jax.Array, y: jax.Array, rate: jax.Array) -> State:
+def _step(module: Any, decay: float, state: NetworkState, x: jax.Array, y: jax.Array, rate: jax.Array) -> NetworkState:
     def loss(params: Any) -> tuple[jax.Array, Any]:
         variables = {"params": params, "batch_stats": state.statistics}
         outputs, changed = module.apply(variables, x, train=True, mutable=["batch_stats"])
@@ -278,16 +282,16 @@ def _step(module: Any, decay: float, state: State, x: jax.Array, y: jax.Array, r
     gradient, statistics = jax.grad(loss, has_aux=True)(state.params)
     updates, optimizer = _rule(decay).update(gradient, state.optimizer, state.params)
     params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
-    return State(params, statistics, optimizer, state.step + 1)
+    return NetworkState(params, statistics, optimizer, state.step + 1)
 
 
 @partial(jax.jit, static_argnums=0)
-def _outputs(module: Any, state: State, x: jax.Array) -> jax.Array:
+def _outputs(module: Any, state: NetworkState, x: jax.Array) -> jax.Array:
     return module.apply({"params": state.params, "batch_stats": state.statistics}, x, train=False)
 
 
 def _batches(
-    files: ImageFiles, recipe: Recipe, begin: int, workers: Executor
+    files: ImageFiles, recipe: NetworkRecipe, begin: int, workers: Executor
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Images and labels of the steps from `begin` on; a few batches are read ahead, no more are held."""
 

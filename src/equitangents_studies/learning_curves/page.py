@@ -12,6 +12,8 @@ from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import OMNISCIENT_RISK
+from equitangents_studies.framework.catalogue import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.framework.claims import (
     EXACT,
     By,
@@ -26,8 +28,6 @@ from equitangents_studies.framework.claims import (
     theirs,
 )
 from equitangents_studies.framework.study import RunFolder, Shown, Study
-from equitangents_studies.framework.works import OMNISCIENT_RISK
-from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.learning_curves.settings import (
     DRAWN,
     DRAWN_SIZES,
@@ -35,8 +35,8 @@ from equitangents_studies.learning_curves.settings import (
     GROUPS,
     GROWTH,
     PRESETS,
-    Results,
-    Settings,
+    CurveResults,
+    CurveSettings,
     check_settings,
     compared_features,
     feature_sizes,
@@ -60,7 +60,7 @@ _ROUNDED = 0.5  # per cent by which its numbers may have been rounded
 _tested = partial(claim, covers="test images", at_least=0)
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+def claims(settings: CurveSettings, results: CurveResults) -> Sequence[Claim]:
     """The source's claims of infinite width, then predictions of our own and the check of the fits."""
     return [
         *whole_claims(settings, results),
@@ -73,7 +73,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def _recovery(results: Results) -> Claim:
+def _recovery(results: CurveResults) -> Claim:
     draws = len(results.recovered)
     return exact(
         f"Exponents and cusp of synthetic power laws lie within their intervals in 95 % of {draws} draws",
@@ -86,12 +86,12 @@ def _recovery(results: Results) -> Claim:
     )
 
 
-def _predictions(settings: Settings, results: Results) -> list[Claim]:
+def _predictions(settings: CurveSettings, results: CurveResults) -> list[Claim]:
     if not results.measured:
         return []
     sizes, level = settings.predicted_sizes, shared_level(len(results.measured) * len(settings.predicted_sizes))
     kinds = (
-        ("omniscient estimate, from the spectrum alone,", results.omniscient),
+        ("omniscient estimate, from only the spectrum,", results.omniscient),
         ("estimate with a variance for each input", results.inputs),
     )
     return [
@@ -115,7 +115,7 @@ def _predictions(settings: Settings, results: Results) -> list[Claim]:
     ]
 
 
-def _growth(settings: Settings, results: Results) -> Claim:
+def _growth(settings: CurveSettings, results: CurveResults) -> Claim:
     errors = {m: results.classification[m, "I"] for m in results.sizes}
     numbers = {m: t_interval(half_growth(results.sizes[m], errors[m])) for m in errors}
     return claim(
@@ -128,7 +128,7 @@ def _growth(settings: Settings, results: Results) -> Claim:
     )  # fmt: skip
 
 
-def _scaling(settings: Settings, results: Results) -> Claim:
+def _scaling(settings: CurveSettings, results: CurveResults) -> Claim:
     """Figure S6: one power law, and how far it is from the measured errors."""
     off = {f"{m}, {g}": results.off_one_law(m, g) for m, g in results.laws}
     return claim(
@@ -141,7 +141,7 @@ def _scaling(settings: Settings, results: Results) -> Claim:
     )  # fmt: skip
 
 
-def _approximated(settings: Settings, results: Results) -> list[Claim]:
+def _approximated(settings: CurveSettings, results: CurveResults) -> list[Claim]:
     """What features lose, where the exact kernel can be computed, and what they reach with all images."""
     found, taken = [], f"{settings.features:,} features"
     for model, right in results.exact_right.items():
@@ -172,13 +172,13 @@ def _approximated(settings: Settings, results: Results) -> list[Claim]:
     return found
 
 
-def features_less_exact(settings: Settings, right: np.ndarray) -> dict[str, Estimate]:
+def features_less_exact(settings: CurveSettings, right: np.ndarray) -> dict[str, Estimate]:
     """Accuracy of features minus that of the exact kernel in percentage points, paired over images, by their number."""
     exact, *others = 100.0 * right
     return {f"{m:,} features": t_interval(o - exact) for m, o in zip(compared_features(settings), others, strict=True)}
 
 
-def _symmetries(settings: Settings, results: Results) -> list[Claim]:
+def _symmetries(settings: CurveSettings, results: CurveResults) -> list[Claim]:
     found, sizes = [], results.sizes
     more = partial(claim, covers=SETS, at_least=0, unit=POINTS, by=theirs(THEIRS, "Figure 2"))
     blind = [m for m in ("FCN", "LCN", "VEC") if m in sizes]
@@ -200,7 +200,7 @@ def _symmetries(settings: Settings, results: Results) -> list[Claim]:
             more(
                 f"The same rotation lowers the accuracy of {' and '.join(pooling)}",
                 {f"{model}, {sizes[model][-1]:,} images": lost(model) for model in pooling},
-                measure="Accuracy on images as they are minus that on rotated ones, in percentage points.",
+                measure="Accuracy on upright minus that on rotated images, in percentage points.",
             )
         )
     if {"VEC", "FCN"} <= set(sizes):
@@ -215,7 +215,7 @@ def _symmetries(settings: Settings, results: Results) -> list[Claim]:
     return found
 
 
-def whole_claims(settings: Settings, results: Results) -> list[Claim]:
+def whole_claims(settings: CurveSettings, results: CurveResults) -> list[Claim]:
     """VEC at the source's size against the source's number; with flips, and of FCN, what was measured."""
     found = []
     for model in settings.whole:
@@ -228,7 +228,7 @@ def whole_claims(settings: Settings, results: Results) -> list[Claim]:
             found.append(
                 agreement(
                     f"Infinitely wide {model} classifies {SOURCE[model]:g} % after {FULL:,} images",
-                    exactly(right["ntk"]), stated_value=SOURCE[model], stated_spread=_ROUNDED, unit="%",
+                    exactly(right["ntk"]), stated_value=SOURCE[model], stated_std=_ROUNDED, unit="%",
                     measure=f"Accuracy of the NTK on {settings.whole_tested:,} test images of CIFAR-10; the source’s "
                     "number is rounded to one percent.",
                     covers=EXACT,
@@ -250,13 +250,13 @@ def whole_claims(settings: Settings, results: Results) -> list[Claim]:
     return [*found, *_in_order(settings, results)]
 
 
-def ahead(models: Sequence[str], results: Results, field: str = "ntk") -> dict[str, Estimate]:
+def ahead(models: Sequence[str], results: CurveResults, field: str = "ntk") -> dict[str, Estimate]:
     """By how many percentage points each of the models classifies more test images than the one before it, paired."""
     right = {model: 100.0 * results.whole[model, "", field, "test"] for model in models}
     return {f"{b} over {a}": t_interval(right[b] - right[a]) for a, b in itertools.pairwise(models)}
 
 
-def _in_order(settings: Settings, results: Results) -> list[Claim]:
+def _in_order(settings: CurveSettings, results: CurveResults) -> list[Claim]:
     """Figure 2's order of architectures, where more than one learnt the largest training set."""
     named = [model for model in settings.whole if model != "LCN"]  # LCN is VEC at infinite width
     if len(named) < 2 or named != sorted(named, key=_order):
@@ -279,18 +279,18 @@ def _order(model: str) -> tuple[int, int]:
     return ("FCN", "VEC", "LAP", "GAP").index(model[:3]), int(model[3:] or 0)
 
 
-def _nobody_s(settings: Settings, model: str) -> By:
-    """A number that the source does not have; that of the network without flips stands beside it."""
+def _nobody_s(settings: CurveSettings, model: str) -> By:
+    """A number that the source lacks; `stated` is that of the network without flips."""
     if not full_size(settings):
         stated = f"{SOURCE[model]:g} % after {FULL:,}" if model in SOURCE else ""
         return ours(f"the network at a size that this run reaches; the source trains on {FULL:,} images", stated=stated)
     if model not in SOURCE:
-        return ours("the source’s size; it shows no number of this network in words")
-    said = "the source’s size; with its number, of no flips, the run without flips is compared"
-    return ours(said, stated=f"{SOURCE[model]:g} % without flips")
+        return ours("the source’s size; it states no number of this network")
+    origin = "the source’s size; with its number, of no flips, the run without flips is compared"
+    return ours(origin, stated=f"{SOURCE[model]:g} % without flips")
 
 
-def full_size(settings: Settings) -> bool:
+def full_size(settings: CurveSettings) -> bool:
     """Whether the largest training set is the source's, with images left for validation: 45,000 of CIFAR-10."""
     s = settings
     return s.data == "cifar10" and s.whole_images == FULL and left(s) > 0 and s.pixels == 32
@@ -305,7 +305,7 @@ _RUNS = "runs, each with images, a rotation and initial weights of its own"
 _OTHERS = {"VEC on rotated images": "VEC on images whose positions are rotated one by one", "LCN": "LCN"}
 
 
-def trained_claims(settings: Settings, results: Results) -> list[Claim]:
+def trained_claims(settings: CurveSettings, results: CurveResults) -> list[Claim]:
     """The source's: the exponent of VEC grows with data, but not on rotated images, and not that of LCN."""
     sizes = np.array(settings.network_sizes)
     if len(sizes) < 4:
@@ -339,7 +339,7 @@ def trained_claims(settings: Settings, results: Results) -> list[Claim]:
                 measure="Growth of the exponent of trained VEC minus the other’s, by run, with the same training and "
                 "test images.",
                 at_least=0,
-                by=place("that curve alone becomes steeper"),
+                by=place("only that curve becomes steeper"),
             )
         )
     if others:
@@ -356,17 +356,17 @@ def trained_claims(settings: Settings, results: Results) -> list[Claim]:
 
 
 def network_label(model: str, group: str) -> str:
-    """The label of networks trained on images as they are, or rotated."""
+    """The label of networks trained on upright or rotated images."""
     return model if group == "I" else f"{model} on rotated images"
 
 
 _LOOK = (palette.BLUE, palette.VERMILLION, palette.PURPLE, palette.GREEN, palette.ORANGE, palette.INK)
 _COLOURS = dict(zip(("VEC", "FCN", "LCN", "GAP", "LAP4", "LAP8"), _LOOK, strict=True))
 _ABOVE = {HOLDS: "yes", FAILS: "no", UNDECIDED: "open"}
-_TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
+_TITLES = {"I": "upright images", "O(3)^d": "channels rotated at every position"}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: CurveSettings, results: CurveResults, folder: RunFolder) -> list[Shown]:
     """Tables and figures of what was measured: not all settings have every part."""
     shown: list[Shown] = []
     if results.networks:
@@ -380,7 +380,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> list[Sho
     return shown
 
 
-def _whole(settings: Settings, results: Results) -> Table:
+def _whole(settings: CurveSettings, results: CurveResults) -> Table:
     rows = []
     for model in settings.whole:
         for flips in ("", "-flips") if settings.flips else ("",):
@@ -396,7 +396,7 @@ def _whole(settings: Settings, results: Results) -> Table:
     return table(caption, ["", *parts(settings)], rows)
 
 
-def _curves(results: Results, folder: RunFolder) -> Figure:
+def _curves(results: CurveResults, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "curves",
@@ -422,7 +422,7 @@ def _curves(results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-def _laws(results: Results) -> Table:
+def _laws(results: CurveResults) -> Table:
     rows = []
     for (model, group), law in results.laws.items():
         cells = [results.exponent(model, group), *law.exponents, law.cusp, law.grows.difference]
@@ -435,7 +435,7 @@ def _laws(results: Results) -> Table:
     return table(caption, header, rows)
 
 
-def _features(s: Settings, results: Results, folder: RunFolder, model: str) -> Figure:
+def _features(s: CurveSettings, results: CurveResults, folder: RunFolder, model: str) -> Figure:
     with drawing.panels(
         folder,
         f"features-{model}",
@@ -459,7 +459,7 @@ def _features(s: Settings, results: Results, folder: RunFolder, model: str) -> F
     return drawn.figure
 
 
-def _learnt(s: Settings, results: Results, model: str) -> Table:
+def _learnt(s: CurveSettings, results: CurveResults, model: str) -> Table:
     rows = [
         [f"{n:,}", f"{ridge:.2g}", f"{100 * validation:.1f}", share(right)]
         for n, ridge, validation, right in zip(
@@ -477,7 +477,7 @@ def _learnt(s: Settings, results: Results, model: str) -> Table:
     return table(caption, ["training images", "ridge", "validation", "test"], rows)
 
 
-def _trained(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def _trained(settings: CurveSettings, results: CurveResults, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "trained",
@@ -495,4 +495,4 @@ def _trained(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS, OMNISCIENT_RISK), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS, OMNISCIENT_RISK), check_settings)

@@ -13,7 +13,7 @@ from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise, stands_for
 from equitangents_studies.common.system_runs import doubling_in_two_steps, load_system_images
-from equitangents_studies.framework.measured import Keyed, Measured, by
+from equitangents_studies.framework.measured import Keyed, Results, by
 from equitangents_studies.framework.study import at_least, check, check_some, presets
 from equitangents_studies.systems import ARCHITECTURES, fit_power_law, textures
 from equitangents_studies.systems.power_laws import PowerLaw
@@ -25,7 +25,7 @@ _CLASSES = 10
 
 
 @dataclass(frozen=True)
-class Settings:
+class CurveSettings:
     """`images` of `data` (a data set of the folder, "textures", or "auto": CIFAR-10 where the folder has it, else
     textures), averaged down to `pixels`; kernels of `models` with `depth` hidden layers; those that pool (GAP, LAP4,
     …) get only `pooled_images`. Sizes double up to four fifths of the images, from `smallest` on, in `repetitions`.
@@ -42,7 +42,7 @@ class Settings:
     made as `prepared`, a name in PREPARED, says.
 
     Of `approximated` models `features` random features an image learn from `whole_images` and fewer, tested as `whole`
-    is; on `exact_images` of them as many, and `exact_features`, stand beside the exact kernel.
+    is; on `exact_images` the same number per image, and `exact_features`, are compared with the exact kernel.
     """
 
     data: str = "auto"
@@ -78,7 +78,7 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    CurveSettings(),
     desk="images=4000 pixels=32 depth=8 models=FCN,VEC predicted_images=2000 predicted_sizes=200,400,800,1200",
     full="desk data=cifar10 whole=VEC whole_images=45000 whole_tested=10000 whole_precision=float32 "
     "whole_ridge=0.01 flips=false repetitions=20",
@@ -95,7 +95,7 @@ PRESETS = presets(
 )
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: CurveSettings, data_dir: Path | None) -> None:
     """Known models and sets, and images enough for five sizes."""
     at_least(settings, images=60, pixels=4, depth=1, repetitions=2, smallest=10, draws=1, members=1, width=1)
     at_least(settings, network_depth=1, predicted_images=20)
@@ -106,7 +106,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(settings.prepared in PREPARED, "prepared", settings.prepared, list(PREPARED))
     at_least(settings, whole_images=18, whole_tested=1, features=1, exact_images=8)
     dear = [model for model in settings.whole if pools(model)]
-    check(not (dear and settings.approximated), "whole", dear, "networks that do not pool beside approximated ones")
+    check(not (dear and settings.approximated), "whole", dear, "networks that do not pool, with approximated ones")
     check(len(settings.models + settings.approximated) >= 1, "models", settings.models, "one or more")
     fits = settings.exact_images <= settings.whole_images
     check(fits, "exact_images", settings.exact_images, f"at most whole_images, {settings.whole_images}")
@@ -129,12 +129,12 @@ def pools(model: str) -> bool:
     return model[:3] in ("GAP", "LAP")
 
 
-def pool_size(settings: Settings, model: str) -> int:
+def pool_size(settings: CurveSettings, model: str) -> int:
     """How many images the model gets."""
     return settings.pooled_images if pools(model) else settings.images
 
 
-def sizes_of(settings: Settings, model: str) -> np.ndarray:
+def sizes_of(settings: CurveSettings, model: str) -> np.ndarray:
     """From the smallest on by factors of about √2 to four fifths of the images that the model gets."""
     images = pool_size(settings, model)
     most = images - round(0.2 * images)
@@ -148,7 +148,7 @@ def half_growth(sizes: np.ndarray, errors: np.ndarray) -> np.ndarray:
     return np.asarray(slope(slice(middle, None)) - slope(slice(0, middle + 1)))
 
 
-def trained_on(settings: Settings) -> list[tuple[str, str]]:
+def trained_on(settings: CurveSettings) -> list[tuple[str, str]]:
     """Which networks are trained on which images: those that share no weights have the symmetry of rotated ones."""
     return [(m, g) for m in settings.networks for g in GROUPS if g == "I" or m not in ("FCN", "LCN")]
 
@@ -156,15 +156,15 @@ def trained_on(settings: Settings) -> list[tuple[str, str]]:
 FEATURE_RIDGES = tuple(float(r) for r in 10 ** np.arange(-4, 1.25, 0.5))  # of the mean of a kernel's diagonal
 
 
-def feature_sizes(settings: Settings) -> np.ndarray:
+def feature_sizes(settings: CurveSettings) -> np.ndarray:
     """How many training images features learn from: all, and fewer by factors of about √10, from `smallest` on."""
     n = settings.whole_images
     sizes = [round(n / 10 ** (i / 2)) for i in range(12)]
     return np.array(sorted(size for size in sizes if size >= min(settings.smallest, n)))
 
 
-def compared_features(settings: Settings) -> list[int]:
-    """How many features stand beside the exact kernel, those of all images among them."""
+def compared_features(settings: CurveSettings) -> list[int]:
+    """Numbers of features compared with the exact kernel, including that of all images."""
     return sorted({settings.features, *settings.exact_features})
 
 
@@ -178,7 +178,7 @@ PREPARED = {"image": standardise, "norm": of_one_norm}
 """What the source leaves open, how images are made: each standardised by itself, or scaled to one norm."""
 
 
-def load(settings: Settings, data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
+def load(settings: CurveSettings, data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
     """Images, made as `prepared` says, in random order, and their labels."""
     s, prepare = settings, PREPARED[settings.prepared]
     name = stands_for(s.data, data_dir)
@@ -189,7 +189,7 @@ def load(settings: Settings, data_dir: Path | None) -> tuple[np.ndarray, np.ndar
     return prepare(data.resize(x, (s.pixels, s.pixels))), y
 
 
-def whole_images(settings: Settings, data_dir: Path | None) -> data.Dataset:
+def whole_images(settings: CurveSettings, data_dir: Path | None) -> data.Dataset:
     """Training images, those left for validation behind them, and test images."""
     s = settings
     return load_system_images(
@@ -198,12 +198,12 @@ def whole_images(settings: Settings, data_dir: Path | None) -> data.Dataset:
     )  # fmt: skip
 
 
-def parts(settings: Settings) -> tuple[str, ...]:
+def parts(settings: CurveSettings) -> tuple[str, ...]:
     """Of which images the accuracy of `whole` is measured."""
     return ("validation", "test") if left(settings) else ("test",)
 
 
-def left(settings: Settings) -> int:
+def left(settings: CurveSettings) -> int:
     """How many images are left for validation."""
     return 0 if any(pools(model) for model in settings.whole) else settings.whole_images // 9
 
@@ -223,7 +223,7 @@ DRAWN_SIZES = 12
 _CLEAN_FROM = 80  # images, from which a curve may be one power law
 
 
-class Results(Measured):
+class CurveResults(Results):
     """`classification` and `squared` errors at `sizes[model]`; `networks` classification errors.
     `measured` squared errors by set, and those that the spectrum (`omniscient`) and all inputs (`inputs`) predict.
     `recovered`: whether both exponents and the cusp lie in their intervals. `whole` by (model, "" or "-flips", "ntk" or

@@ -1,22 +1,22 @@
 """Errors of infinitely wide networks against training size: exponents, cusps, and what the spectrum predicts.
 
-Images as they are, and with a random rotation of the channels at every position (O(3)^d), which leaves FCN and VEC at
-infinite width alone and takes the neighbourhoods from GAP. Data improve data efficiency (DIDE) where the exponent grows
-with data. The squared error is also predicted, without training, from the kernel and targets of a pool.
+Upright images, and images with a random rotation of the channels at every position (O(3)^d): it does not affect FCN and
+VEC at infinite width, and destroys the neighbourhoods that GAP uses. Data improve data efficiency (DIDE) where the
+exponent grows with data. The squared error is also predicted, without training, from the kernel and targets of a pool.
 
 Kernel regression at the source's size: 45,000 training images, 5,000 for validation, and all test images.
 
-The kernel is kept as tiles on disk and solved out of core: whatever is killed goes on from its last tile. In float32
-the rounding of its entries is a shift along the leading eigenvector, by 1e-7 of that eigenvalue, and grows elsewhere
-with the number of images: 2e-6 of the mean diagonal at 1,600, so at most 6e-5 at 45,000. The solver knows the first
-alone, 5e-3 of the mean diagonal at 45,000, and wants a ridge above it; between ridges of 1e-4 and 0.03 accuracies after
-4,000 images differ by 0.6 percentage points at most. With left-right flips the training set is twice as large; the
-kernel averaged over the two orientations of either image gives exactly its predictions from half the matrix.
+The kernel is kept as tiles on disk and solved out of core: a killed run resumes at its last tile. In float32 the
+rounding of its entries is a shift along the leading eigenvector, by 1e-7 of that eigenvalue, and grows elsewhere with
+the number of images: 2e-6 of the mean diagonal at 1,600, so at most 6e-5 at 45,000. The solver only knows the shift,
+5e-3 of the mean diagonal at 45,000, and requires a larger ridge; between ridges of 1e-4 and 0.03 accuracies after 4,000
+images differ by 0.6 percentage points at most. With left-right flips the training set is twice as large; the kernel
+averaged over the two orientations of either image gives exactly its predictions from half the matrix.
 
-Random features stand in for a kernel that is too dear. With Φ (n, m) of n training images the mean of training to the
-end is φ(x)ᵀ (ΦᵀΦ + λ)⁻¹ Φᵀ Y: n m² products in place of n² pairs of images. Where n < m, Φᵀ (ΦΦᵀ + λ)⁻¹ Y are the same
-weights. λ is a multiple of the mean |φ|², chosen by the accuracy in validation. On images so few that the exact kernel
-can be computed of all their pairs, both predict the same images, of folds that they were not shown.
+Random features approximate a kernel that is too expensive. With Φ (n, m) of n training images the mean of training to
+the end is φ(x)ᵀ (ΦᵀΦ + λ)⁻¹ Φᵀ Y: n m² products in place of n² pairs of images. Where n < m, Φᵀ (ΦΦᵀ + λ)⁻¹ Y are the
+same weights. λ is a multiple of the mean |φ|², chosen by the accuracy in validation. On images so few that the exact
+kernel can be computed of all their pairs, both predict the same images, of folds that they were not shown.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from equitangents.solvers import OutOfCore, solve
 from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise, stands_for
-from equitangents_studies.framework.measured import Found, Part, measured
+from equitangents_studies.framework.measured import StageArrays, Stages, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Task
 from equitangents_studies.learning_curves.settings import (
     DRAWN,
@@ -47,8 +47,8 @@ from equitangents_studies.learning_curves.settings import (
     FEATURE_RIDGES,
     FIELDS,
     GROUPS,
-    Results,
-    Settings,
+    CurveResults,
+    CurveSettings,
     compared_features,
     feature_sizes,
     left,
@@ -71,17 +71,17 @@ from equitangents_studies.systems.grams import PoolKernel, symmetric_kernel
 from equitangents_studies.systems.predictions import cavity_risk, omniscient_risk
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: CurveSettings, folder: RunFolder) -> CurveResults:
     """Curves of every model and group, networks, predictions on every set, and synthetic curves: a stage each."""
     s = settings
     data_dir = folder.data_dir
     there = [name for name in s.predicted_sets if data.available(name, data_dir)]
     found = measured(
         folder,
-        Part("curve-{model}-{group#}", "{model}, {group}", partial(_curve, s, folder)),
-        Part("predicted-{data}", "{data}: predictions", partial(_prediction, s, data_dir)),
-        Part("whole-{whole}{flips}", f"{{whole}}{{flips}}, {s.whole_images:,} images", partial(_whole, s, folder)),
-        Part("recovered", "Synthetic power laws", partial(_recover, s)),
+        Stages("curve-{model}-{group#}", "{model}, {group}", partial(_curve, s, folder)),
+        Stages("predicted-{data}", "{data}: predictions", partial(_prediction, s, data_dir)),
+        Stages("whole-{whole}{flips}", f"{{whole}}{{flips}}, {s.whole_images:,} images", partial(_whole, s, folder)),
+        Stages("recovered", "Synthetic power laws", partial(_recover, s)),
         levels={
             "model": s.models,
             "group": GROUPS,
@@ -94,14 +94,14 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         },
     )
     found = found | _trained(s, folder) | _approximated(s, folder)
-    return Results.read(
+    return CurveResults.read(
         found, source=stands_for(s.data, data_dir), sizes={model: sizes_of(s, model) for model in s.models}
     )
 
 
-def _trained(s: Settings, folder: RunFolder) -> Found:
+def _trained(s: CurveSettings, folder: RunFolder) -> StageArrays:
     """Errors of networks of finite width, each trained in a stage of its own."""
-    part = Part(
+    part = Stages(
         "network-{network}-{group}-{training_images}-{run}",
         lambda network, group, images, run: f"{network} of finite width, {group}, {images} images, run {run + 1}",
         partial(_network, s, folder.data_dir),
@@ -110,8 +110,8 @@ def _trained(s: Settings, folder: RunFolder) -> Found:
     return measured(folder, part, levels=levels)
 
 
-def _approximated(s: Settings, folder: RunFolder) -> Found:
-    """Features of all images, a slice at a time; what they learn; and what they lose beside the exact kernel."""
+def _approximated(s: CurveSettings, folder: RunFolder) -> StageArrays:
+    """Features of all images, a slice at a time; what they learn; and what they lose against the exact kernel."""
     data_dir, title = folder.data_dir, "{approximated}: features "
     levels = {
         "approximated": s.approximated,
@@ -121,8 +121,8 @@ def _approximated(s: Settings, folder: RunFolder) -> Found:
     }
     found = measured(
         folder,
-        Part("exact-{approximated}", title + "beside the exact kernel", partial(beside_exact, s, data_dir)),
-        Part("features-{approximated}-{slice}", title + "from image {slice} on", partial(features, s, data_dir)),
+        Stages("exact-{approximated}", title + "against the exact kernel", partial(against_exact, s, data_dir)),
+        Stages("features-{approximated}-{slice}", title + "from image {slice} on", partial(features, s, data_dir)),
         levels=levels,
     )
 
@@ -130,15 +130,15 @@ def _approximated(s: Settings, folder: RunFolder) -> Found:
         each = [part for at, part in found.arrays("features") if at["approximated"] == model]
         return learnt(np.concatenate(each), whole_images(s, data_dir), s)
 
-    return found | measured(folder, Part("learnt-{approximated}", title + "learn", learn), levels=levels)
+    return found | measured(folder, Stages("learnt-{approximated}", title + "learn", learn), levels=levels)
 
 
-def _whole(s: Settings, folder: RunFolder, model: str, flips: str, task: Task) -> Arrays:
+def _whole(s: CurveSettings, folder: RunFolder, model: str, flips: str, task: Task) -> Arrays:
     return whole(model, bool(flips), s, folder.data_dir, folder.checkpoints(f"whole-{model}{flips}"), task)
 
 
-def _curve(settings: Settings, folder: RunFolder, model: str, group: str, task: Task) -> Arrays:
-    """Tiles of the kernel are kept on disk, so that a run that is killed goes on where it was."""
+def _curve(settings: CurveSettings, folder: RunFolder, model: str, group: str, task: Task) -> Arrays:
+    """Errors of one curve; tiles of the kernel are kept on disk, so that a killed run resumes."""
     x, y = load(settings, folder.data_dir)
     moved = np.asarray(rotate(x[: pool_size(settings, model)], group, seed=settings.seed), np.float32)
     path = folder.checkpoints(f"curve-{model}-{GROUPS.index(group)}") / "gram"
@@ -153,7 +153,7 @@ def _curve(settings: Settings, folder: RunFolder, model: str, group: str, task: 
 
 
 def _network(
-    settings: Settings, data_dir: Path | None, model: str, group: str, images: int, run: int, task: Task
+    settings: CurveSettings, data_dir: Path | None, model: str, group: str, images: int, run: int, task: Task
 ) -> Arrays:
     """The classification error of a trained network; every run has its images, transformation and initial weights."""
     seed, given = settings.seed, curve_data(*load(settings, data_dir))
@@ -169,7 +169,7 @@ def mlp() -> nn.Sequential:
     return networks.mlp(8, 2, flatten=True, output_std=1)
 
 
-def _prediction(settings: Settings, data_dir: Path | None, name: str, task: Task) -> Arrays:
+def _prediction(settings: CurveSettings, data_dir: Path | None, name: str, task: Task) -> Arrays:
     s = settings
     count = s.predicted_images
     if name == "digits":
@@ -189,7 +189,7 @@ def _prediction(settings: Settings, data_dir: Path | None, name: str, task: Task
     }
 
 
-def _recover(settings: Settings, task: Task) -> Arrays:
+def _recover(settings: CurveSettings, task: Task) -> Arrays:
     a, b, cusp, noise = DRAWN
     n = np.geomspace(100, 10_000, DRAWN_SIZES)
     curve = np.where(n < cusp, n**-a, cusp ** (b - a) * n**-b)
@@ -207,7 +207,7 @@ _BLOCK = 500  # images whose outputs are computed at once
 _TILE = 250  # images of a side of a tile of a curve's kernel
 
 
-def whole(model: str, flips: bool, settings: Settings, data_dir: Path | None, kept: Path, task: Task) -> Arrays:
+def whole(model: str, flips: bool, settings: CurveSettings, data_dir: Path | None, kept: Path, task: Task) -> Arrays:
     """Whether each image is classified rightly, (fields, images) of every part; tiles are in `kept`."""
     s, n = settings, settings.whole_images
     images = whole_images(s, data_dir)
@@ -239,7 +239,7 @@ def whole(model: str, flips: bool, settings: Settings, data_dir: Path | None, ke
 
 
 def _kept(path: Path, compute: Callable[[], np.ndarray]) -> np.ndarray:
-    """What the file holds; if there is none, what is computed, which it then holds."""
+    """Content of the file; if it is missing, compute and write it."""
     if path.exists():
         return np.load(path, allow_pickle=False)
     found = compute()
@@ -268,13 +268,13 @@ _REPORTED = 250  # images between two reports of progress
 _FOLDS = 4
 
 
-def slices(settings: Settings) -> list[int]:
-    """Where stages begin among the images for training, validation and testing, one behind the other."""
+def slices(settings: CurveSettings) -> list[int]:
+    """Start of each stage among the concatenated images for training, validation and testing."""
     s = settings
     return list(range(0, s.whole_images + left(s) + s.whole_tested, _SLICE))
 
 
-def features(settings: Settings, data_dir: Path | None, model: str, begin: int, task: Task) -> Arrays:
+def features(settings: CurveSettings, data_dir: Path | None, model: str, begin: int, task: Task) -> Arrays:
     """Features of some images, (images, features), in blocks."""
     s = settings
     images = whole_images(s, data_dir)
@@ -288,9 +288,9 @@ def features(settings: Settings, data_dir: Path | None, model: str, begin: int, 
     return {"features": np.concatenate(found)}
 
 
-def learnt(found: Float[np.ndarray, "images features"], images: data.Dataset, settings: Settings) -> Arrays:
-    """The ridge that is best in validation at every size, a multiple of the mean |φ|², and which test images are
-    classified rightly with it.
+def learnt(found: Float[np.ndarray, "images features"], images: data.Dataset, settings: CurveSettings) -> Arrays:
+    """The ridge that is best in validation at every size, a multiple of the mean |φ|², and whether each test image is
+    classified correctly with it.
     """
     n, count = settings.whole_images, len(images.train_x)
     tested, test = found[n:count].astype(np.float64), found[count:].astype(np.float64)
@@ -332,7 +332,7 @@ def _feature_weights(
     return [phi.T @ w for w in solved] if n < m else solved
 
 
-def beside_exact(settings: Settings, data_dir: Path | None, model: str, task: Task) -> Arrays:
+def against_exact(settings: CurveSettings, data_dir: Path | None, model: str, task: Task) -> Arrays:
     """The exact kernel of a few training images and kernels of features, by their number: (1 + numbers, images) whether
     each image is classified rightly, at the best ridge of each.
     """
@@ -353,7 +353,7 @@ def beside_exact(settings: Settings, data_dir: Path | None, model: str, task: Ta
 
 
 def out_of_fold(K: np.ndarray, targets: np.ndarray) -> Float[np.ndarray, "ridges images classes"]:
-    """What each image is predicted to be with every ridge, by the images of the other folds."""
+    """Predictions of each image from the images of the other folds, for every ridge."""
     n = len(K)
     found = np.zeros((len(FEATURE_RIDGES), n, targets.shape[1]))
     for test in np.array_split(np.arange(n), _FOLDS):  # labels alternate, so that blocks have all classes alike

@@ -1,1 +1,1 @@
-"""The study `moving-outputs`: masks, flows and the element that turned a template, learnt with their symmetry."""
+"""The study `moving-outputs`: masks, flows and the element that rotated a template, learnt with their symmetry."""

@@ -24,7 +24,7 @@ _TILE = 2**22  # entries of a kernel that are moved at a time
 
 @dataclass(frozen=True, eq=False)
 class Symmetry:
-    """What moves inputs (N, …) and their targets (N, *positions, fibre) together; nothing, without `outputs`.
+    """Actions on inputs (N, …) and on their targets (N, *positions, fibre); without `outputs` no symmetry is built in.
 
     `elements` of the group of both actions form a subgroup; None: all. `fibre` is how many components of a target the
     group mixes; others are outputs of their own.
@@ -53,7 +53,7 @@ def moved_kernels(
     positions: tuple[int, ...],
     step: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Float[np.ndarray, "rows columns"]]:
-    """Θ_H of every symmetry, (N₁·P·fibre, N₂·P·fibre), float64; what several share is computed once.
+    """Θ_H of every symmetry, (N₁·P·fibre, N₂·P·fibre), float64; shared copies are computed once.
 
     `positions` are those of the targets; `step(done, total)` counts moved copies of all of x2.
     """
@@ -114,7 +114,7 @@ def moved_targets(
 def learnt(
     K: Float[np.ndarray, "m m"], B: Float[np.ndarray, "t m"], y: Float[np.ndarray, "n ..."], ridge: float
 ) -> Float[np.ndarray, "t outputs"]:
-    """What the kernel predicts after training to the end: B (K + ridge)⁻¹ y."""
+    """Prediction of the fully trained kernel, B (K + ridge)⁻¹ y."""
     system = (K + K.T) / 2
     y = np.asarray(y, np.float64).reshape(len(K), -1)
     solution = solve(system, y, ridge=ridge, ridge_unit=1.0, solver="cholesky", overwrite=True)

@@ -1,9 +1,10 @@
-"""Outputs that move with their inputs: masks and images, flows on a grid, the group element that turned a template.
+"""Outputs that move with their inputs: masks and images, flows on a grid, the group element that rotated a template.
 
-A preset chooses the task: "desk" is that of masks, "flows-desk" that of flows, "turns-desk" that of turned templates.
+A preset chooses the task: "desk" is that of masks, "flows-desk" that of flows, "rotations-desk" that of rotated
+templates.
 
-Beside the equivariant kernel augmentation is explicit: N|H| inputs and targets, the network's own kernel, at times t by
-μ_t = B Θ⁻¹ (1 − e^{−Θt/N}) Y; and finite networks are trained.
+The equivariant kernel is compared with explicit augmentation, N|H| inputs and targets and the network's own kernel, at
+times t by μ_t = B Θ⁻¹ (1 − e^{−Θt/N}) Y, and with trained finite networks.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from equitangents.statistics import (
     shared_level,
     t_interval,
 )
+from equitangents_studies.common.ensembles import train_to_last
 from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.scores import exp_of
-from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import BEYOND_THE_LIMIT, EQUIVARIANT_KERNELS
 from equitangents_studies.framework.claims import (
     Claim,
     after,
@@ -41,13 +43,12 @@ from equitangents_studies.framework.claims import (
 )
 from equitangents_studies.framework.study import (
     Arrays,
+    NamedStage,
     RunFolder,
     Shown,
-    Stage,
     Study,
     Task,
 )
-from equitangents_studies.framework.works import BEYOND_THE_LIMIT, EQUIVARIANT_KERNELS
 from equitangents_studies.moving_outputs.kernels import (
     Symmetry,
     learnt,
@@ -61,8 +62,8 @@ from equitangents_studies.moving_outputs.tasks import (
     PRESETS,
     RIGHT,
     WRONG,
+    MovingSettings,
     MovingTask,
-    Settings,
     check_settings,
     moving_task,
 )
@@ -108,8 +109,8 @@ def scores_of_a_draw(p: MovingTask, k: int, task: Task) -> Arrays:
 
 
 def over_time(p: MovingTask) -> dict[str, Float[np.ndarray, "sets times"]]:
-    """`error_model`: relative equivariance errors; `apart`: largest differences of augmented and equivariant means,
-    after training on the few training inputs of `few_of`.
+    """`error_model`: relative equivariance errors; `difference`: largest differences of augmented and equivariant
+    means, after training on the few training inputs of `few_of`.
 
     Times are in units of N/λ_max of the equivariant kernel. An error is the root mean square of f(ρ(g)x) − ρ(g)f(x)
     over all g but the identity, relative to that of f; a difference is relative to the largest output of its set.
@@ -137,7 +138,7 @@ def over_time(p: MovingTask) -> dict[str, Float[np.ndarray, "sets times"]]:
             means[name][key] = found.reshape(len(units), len(symmetry.chosen), len(z), *shape)
     arrays = {f"error_{n}": np.array([[_error(symmetry, m) for m in means[n][key]] for key in sets]) for n in MODELS}
     pairs = {key: zip(means["augmented"][key], means["equivariant"][key], strict=True) for key in sets}
-    return arrays | {"apart": np.array([[largest_difference(a, b) for a, b in pairs[key]] for key in sets])}
+    return arrays | {"difference": np.array([[largest_difference(a, b) for a, b in pairs[key]] for key in sets])}
 
 
 def grown(values: np.ndarray, rates: np.ndarray, time: float) -> np.ndarray:
@@ -146,7 +147,7 @@ def grown(values: np.ndarray, rates: np.ndarray, time: float) -> np.ndarray:
 
 
 def _still_and_others(symmetry: Symmetry) -> tuple[int, list[int]]:
-    """The places of the identity and of all other elements."""
+    """Index of the identity, and indices of all other elements."""
     at = symmetry.chosen.index(symmetry.inputs.group.identity)
     return at, [i for i in range(len(symmetry.chosen)) if i != at]
 
@@ -205,15 +206,15 @@ def deviations(p: MovingTask, recorded: Arrays) -> Arrays:
 
 @dataclass(frozen=True, eq=False)
 class Learning:
-    """`scores[score][symmetry]` (draws, sizes); `errors[model]` and `apart` (sets, times), as `over_time` has them;
-    `trained` as `train` has them.
+    """`scores[score][symmetry]` (draws, sizes); `errors[model]` and `difference` (sets, times), as `over_time` has
+    them; `trained` as `train` has them.
     """
 
     sizes: tuple[int, ...]
     titles: Mapping[str, str]
     scores: Mapping[str, Mapping[str, np.ndarray]]
     errors: Mapping[str, np.ndarray]
-    apart: np.ndarray
+    difference: np.ndarray
     trained: Mapping[str, np.ndarray]
 
     def excess(self, symmetry: str) -> Estimate:
@@ -223,10 +224,10 @@ class Learning:
         return exp_of(bootstrap(pairs, lambda means: np.log(means[:, 0] / means[:, 1])))
 
     def saved(self, symmetry: str) -> Estimate:
-        """How many times as many inputs the plain kernel needs for the smallest squared error that both reach.
+        """Sample-efficiency ratio: inputs that the plain kernel needs over those of `symmetry`, at equal squared error.
 
-        Of mean errors over draws, sizes interpolated on logarithms; with the bootstrap's interval of its logarithm
-        over draws. No more than the largest over the smallest size can be measured.
+        The error is the smallest that both reach, a mean over draws; sizes are interpolated on logarithms. The
+        bootstrap interval is over draws. The ratio is at most the largest size over the smallest.
         """
         squared, n = self.scores["squared"], np.asarray(self.sizes, np.float64)
         logs = lambda means: np.array([log_factor_at_end(n, first, second) for first, second in means])
@@ -235,15 +236,15 @@ class Learning:
         return exp_of(bootstrap(pairs, logs, bounds=(-most, most)))
 
 
-def measure(s: Settings, folder: RunFolder) -> Learning:
+def measure(s: MovingSettings, folder: RunFolder) -> Learning:
     """A stage for every draw, one for training time, and one for networks of finite width."""
     p = moving_task(s, folder.data_dir)
     work = {
-        k: Stage(f"{s.task}-{k}", f"{s.task}: draw {k + 1} of {s.draws}", partial(scores_of_a_draw, p, k))
+        k: NamedStage(f"{s.task}-{k}", f"{s.task}: draw {k + 1} of {s.draws}", partial(scores_of_a_draw, p, k))
         for k in range(s.draws)
     }
     title = f"{s.task}: equivariance over training time"
-    found = folder.stages({**work, s.draws: Stage(f"{s.task}-times", title, lambda task: over_time(p))})
+    found = folder.stages({**work, s.draws: NamedStage(f"{s.task}-times", title, lambda task: over_time(p))})
     draws, time = [found[k] for k in range(s.draws)], found[s.draws]
     return Learning(
         sizes=s.sizes,
@@ -253,12 +254,12 @@ def measure(s: Settings, folder: RunFolder) -> Learning:
             for score in p.scores
         },
         errors={model: time[f"error_{model}"] for model in MODELS},
-        apart=time["apart"],
+        difference=time["difference"],
         trained=train(folder, p),
     )
 
 
-def claims(settings: Settings, found: Learning) -> Sequence[Claim]:
+def claims(settings: MovingSettings, found: Learning) -> Sequence[Claim]:
     """Inputs saved, a wrong group, augmentation and architecture at every time."""
     noun = _noun(settings)
     return [
@@ -268,7 +269,7 @@ def claims(settings: Settings, found: Learning) -> Sequence[Claim]:
     ]
 
 
-def _noun(settings: Settings) -> str:
+def _noun(settings: MovingSettings) -> str:
     return "flows" if settings.task == "flows" else "images"
 
 
@@ -298,7 +299,9 @@ def saving_claims(found: Learning, noun: str) -> list[Claim]:
 
 
 def time_claims(found: Learning, units: Sequence[float]) -> list[Claim]:
-    """Augmentation and equivariant kernel alike at every time; both equivariant, the plain one not; on and off data."""
+    """Augmentation equals the equivariant kernel at every time, on and off the data; the plain kernel is not
+    equivariant.
+    """
     times = ", ".join("∞" if math.isinf(t) else f"{t:g}" for t in units)
     numbers = lambda values, label="": {f"{label}{key}": exactly(float(v)) for key, v in zip(SETS, values, strict=True)}
     worst = lambda model: numbers(found.errors[model].max(axis=1), f"{model}, ")
@@ -306,7 +309,7 @@ def time_claims(found: Learning, units: Sequence[float]) -> list[Claim]:
         to_rounding(
             "Networks trained on all moved copies, targets moved along, have the mean of the equivariant ones at every "
             "time, on the data and off them",
-            numbers(found.apart.max(axis=1)),
+            numbers(found.difference.max(axis=1)),
             measure="Largest difference of means relative to the largest output, over elements, outputs and times "
             f"({times}, in units of N/λ_max); infinite width, the copies are trained on explicitly.",
             by=_SKETCHED,
@@ -328,7 +331,7 @@ def time_claims(found: Learning, units: Sequence[float]) -> list[Claim]:
     ]
 
 
-def trained_claim(s: Settings, off: Mapping[str, np.ndarray], noun: str) -> Claim:
+def trained_claim(s: MovingSettings, off: Mapping[str, np.ndarray], noun: str) -> Claim:
     """Whether the mean of finite networks that trained on all moved copies is equivariant."""
     level = shared_level(len(SETS) * len(s.steps))
     numbers = {
@@ -358,8 +361,8 @@ _SCORES = {  # title, and the largest value there is
 }
 
 
-def present(settings: Settings, found: Learning, folder: RunFolder) -> list[Shown]:
-    """Scores against training sets: a panel for each, a curve for each symmetry; and a table."""
+def present(settings: MovingSettings, found: Learning, folder: RunFolder) -> list[Shown]:
+    """Scores against training-set size, one panel per score and one curve per symmetry; and a table."""
     noun, scores = _noun(settings), [score for score in _SCORES if score in found.scores]
     means = {
         score: {
@@ -379,7 +382,7 @@ def present(settings: Settings, found: Learning, folder: RunFolder) -> list[Show
     ) as drawn:
         for axes, score in zip(drawn, scores, strict=True):
             curves = {title: means[score][symmetry] for symmetry, title in found.titles.items()}
-            drawing.curves(axes, found.sizes, curves, _COLOURS, apart=1.03)
+            drawing.curves(axes, found.sizes, curves, _COLOURS, offset=1.03)
             drawing.logarithmic(axes, "both" if score == "squared" else "x", found.sizes, base=2, fine=True)
     columns = means[scores[0]].values()
     rows = [[f"{n:,}", *estimates] for n, *estimates in zip(found.sizes, *columns, strict=True)]
@@ -392,4 +395,4 @@ def present(settings: Settings, found: Learning, folder: RunFolder) -> list[Show
     return [drawn.figure, table(caption, [f"training {noun}", *found.titles.values()], rows)]
 
 
-STUDY: Study[Settings, Learning] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)

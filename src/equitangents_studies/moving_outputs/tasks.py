@@ -1,7 +1,7 @@
 """Tasks whose outputs move with their inputs: masks of images, changes of flows, the element that moved a template.
 
-Masks turn with images of cells, velocities with the grid; kernels on pairs of positions are those of a CNN that ends on
-positions. Which element of C_n turned an image on rings is learnt by MLPs.
+Masks rotate with images of cells, velocities with the grid; kernels on pairs of positions are those of a CNN that ends
+on positions. MLPs learn which element of C_n rotated an image on rings.
 
 Flows are exact solutions of the Navier–Stokes equations on a torus. Let v = ∇⊥ψ, ψ a sum of waves that all have the
 length |k|² = q. Then (v·∇)v is a gradient, and u(x, t) = U + e^{−νqt} v(x − Ut) solves
@@ -30,16 +30,16 @@ from equitangents_studies.moving_outputs.kernels import PairKernel, Symmetry
 
 
 @dataclass(frozen=True)
-class Settings:
+class MovingSettings:
     """In each of `draws` draws, training sets of `sizes` inputs and `test` further ones, learnt with a `ridge` relative
-    to the kernel's mean diagonal. `few` inputs are trained on in all orientations, at times in `units`. `members`
+    to the kernel's mean diagonal. `few` inputs in all orientations train the kernels to the times `units`. `members`
     networks of `channels` channels or `width` neurons are trained on `trained` inputs and recorded after `steps`.
 
     Masks and flows are on `pixels` × `pixels` points; flows have waves with |k|² = `waves`, streams up to `stream`, and
-    change in a `time`. Of turns, C_`order` moves `rings` × `angles` samples of images of `data`.
+    change in a `time`. Of rotations, C_`order` acts on `rings` × `angles` samples of images of `data`.
     """
 
-    task: Literal["masks", "flows", "turns"] = "masks"
+    task: Literal["masks", "flows", "rotations"] = "masks"
     sizes: tuple[int, ...] = (2, 4, 8, 16)
     test: int = 12
     draws: int = 12
@@ -64,7 +64,7 @@ class Settings:
 
 
 PRESETS = presets(
-    Settings(),
+    MovingSettings(),
     desk="pixels=16 sizes=2,4,8,16,32 test=24 hidden_layers=3 few=3 channels=16 trained=8 steps=1,10,100,300",
     paper="pixels=24 sizes=4,8,16,32,64 test=50 draws=24 hidden_layers=4 few=4 channels=64 trained=16 members=100 "
     "steps=1,10,100,1000",
@@ -73,16 +73,18 @@ PRESETS = presets(
     "members=192 steps=1,10,100,300",
     flows_paper="flows-quick pixels=16 sizes=1,2,4,8,16,32,64 test=50 draws=20 hidden_layers=4 few=4 channels=64 "
     "trained=16 members=100 steps=1,10,100,1000",
-    turns_quick="task=turns sizes=4,8,16,32,64,128 test=50 draws=8 ridge=1e-3 few=3 trained=16",
-    turns_desk="turns-quick order=16 angles=32 sizes=4,8,16,32,64,128,256 test=100 draws=12 width=128 "
+    rotations_quick="task=rotations sizes=4,8,16,32,64,128 test=50 draws=8 ridge=1e-3 few=3 trained=16",
+    rotations_desk="rotations-quick order=16 angles=32 sizes=4,8,16,32,64,128,256 test=100 draws=12 width=128 "
     "steps=1,10,100,1000",
-    turns_paper="turns-quick data=mnist order=32 rings=8 angles=64 sizes=4,8,16,32,64,128,256,512 "
+    rotations_paper="rotations-quick data=mnist order=32 rings=8 angles=64 sizes=4,8,16,32,64,128,256,512 "
     "test=500 draws=20 hidden_layers=3 members=100 width=512 steps=1,10,100,1000",
 )
 
 
-def check_settings(s: Settings, data_dir: Path | None) -> None:
-    """Growing sizes, images enough, networks enough for an interval; waves that the grid resolves, exact turns."""
+def check_settings(s: MovingSettings, data_dir: Path | None) -> None:
+    """Require growing sizes, enough images, enough networks for an interval; waves that the grid resolves, exact
+    rotations.
+    """
     least = {"test": 1, "draws": 2, "hidden_layers": 1, "few": 1, "members": 5, "stream": 0}
     at_least(s, **least, pixels=4, waves=1, order=2, rings=1)
     check(list(s.sizes) == sorted(set(s.sizes)) and len(s.sizes) >= 2, "sizes", s.sizes, "two or more, increasing")
@@ -97,8 +99,8 @@ def check_settings(s: Settings, data_dir: Path | None) -> None:
     if s.task == "flows":
         check(len(waves(s.waves)) > 0, "waves", s.waves, "a sum of two squares: 1, 2, 4, 5, 8, 9, 10, …")
         check(4 * s.waves < s.pixels**2, "waves", s.waves, f"below {s.pixels**2 / 4:g}, which the grid resolves")
-    if s.task == "turns":
-        check(s.order % 2 == 0, "order", s.order, "even, so that every second turn is a subgroup")
+    if s.task == "rotations":
+        check(s.order % 2 == 0, "order", s.order, "even, so that every second rotation is in a subgroup")
         check(s.angles % s.order == 0, "angles", s.angles, f"a multiple of the order, {s.order}")
         check(s.data in data.names(), "data", s.data, data.names())
         held = len(upright(s.data, data_dir))
@@ -122,7 +124,7 @@ class MovingTask:
     `squared` is one. `net` is trained at finite width.
     """
 
-    settings: Settings
+    settings: MovingSettings
     kernel: PairKernel
     symmetries: Mapping[str, Symmetry]
     positions: tuple[int, ...]
@@ -132,10 +134,10 @@ class MovingTask:
     net: FiniteNetwork
 
 
-def moving_task(s: Settings, data_dir: Path | None) -> MovingTask:
-    """Masks, flows, or turns of images."""
+def moving_task(s: MovingSettings, data_dir: Path | None) -> MovingTask:
+    """Masks, flows, or rotations of images."""
     rng, grid = np.random.default_rng((s.seed, 2**31)), (s.pixels, s.pixels)
-    if s.task == "turns":
+    if s.task == "rotations":
         return MovingTask(
             settings=s,
             kernel=pair_kernel(mlp(s.hidden_layers)),
@@ -189,8 +191,8 @@ def wrong_element(predicted: np.ndarray, target: np.ndarray) -> float:
     return float((predicted.argmax(axis=-1) != target.argmax(axis=-1)).mean())
 
 
-def ends_on_positions(s: Settings, outputs: int) -> nn.Sequential:
-    """A CNN of 3×3 windows, ReLU, and `outputs` numbers at every position; turns carry its windows to windows."""
+def ends_on_positions(s: MovingSettings, outputs: int) -> nn.Sequential:
+    """A CNN of 3×3 windows, ReLU, and `outputs` numbers at every position; rotations map its windows to windows."""
     hidden = networks.hidden(s.hidden_layers, lambda: nn.Conv(s.channels, (3, 3), padding="circular", **STD))
     return nn.Sequential(*hidden, nn.Dense(outputs, **STD))
 
@@ -215,9 +217,9 @@ def scenes(
     for mask, membrane in zip(masks, bright, strict=True):
         for _ in range(rng.integers(1, 3)):
             centre, radii, angle = rng.uniform(0, pixels, 2), pixels * rng.uniform(*_RADII, 2), rng.uniform(0, np.pi)
-            apart = (at - centre[:, None, None] + pixels / 2) % pixels - pixels / 2
-            along = np.cos(angle) * apart[0] + np.sin(angle) * apart[1]
-            across = np.cos(angle) * apart[1] - np.sin(angle) * apart[0]
+            offset = (at - centre[:, None, None] + pixels / 2) % pixels - pixels / 2
+            along = np.cos(angle) * offset[0] + np.sin(angle) * offset[1]
+            across = np.cos(angle) * offset[1] - np.sin(angle) * offset[0]
             distance = (along / radii[0]) ** 2 + (across / radii[1]) ** 2
             mask |= distance < 1
             membrane |= (distance < 1) & (distance > _MEMBRANE)
@@ -226,12 +228,12 @@ def scenes(
     stripes = np.fft.ifft2(np.fft.fft2(rng.standard_normal((count, pixels, pixels))) * kept).real
     x = _GROUND * (stripes * pixels / np.sqrt((kept**2).sum())) + _BRIGHT * bright
     x += _NOISE * rng.standard_normal(masks.shape)
-    turns = rng.integers(4, size=count)
-    turned = lambda z: np.stack([np.rot90(image, k) for image, k in zip(z, turns, strict=True)])[..., None]
-    return turned(x), turned(masks.astype(np.float64))
+    quarters = rng.integers(4, size=count)
+    rotated = lambda z: np.stack([np.rot90(image, k) for image, k in zip(z, quarters, strict=True)])[..., None]
+    return rotated(x), rotated(masks.astype(np.float64))
 
 
-def mask_draw(s: Settings, k: int) -> Sets:
+def mask_draw(s: MovingSettings, k: int) -> Sets:
     """Training and test images of a draw with targets 2·mask − 1, float64; every image standardised by itself."""
     n = s.sizes[-1]
     x, masks = scenes(n + s.test, s.pixels, (s.seed, k))
@@ -240,13 +242,13 @@ def mask_draw(s: Settings, k: int) -> Sets:
 
 
 def mask_symmetries() -> dict[str, Symmetry]:
-    """Nothing, C4, its half turns, and inverted contrast."""
-    turns = actions.image_rotations(4)
+    """Nothing, C4, its rotations by 0° and 180°, and inverted contrast."""
+    rotations = actions.image_rotations(4)
     sign = actions.channels(groups.cyclic(2), np.array([[[1.0]], [[-1.0]]]))
     return {
-        PLAIN: Symmetry("nothing built in", turns),
-        RIGHT: Symmetry("C4", turns, turns),
-        "subgroup": Symmetry("C2", turns, turns, (0, 2)),
+        PLAIN: Symmetry("nothing built in", rotations),
+        RIGHT: Symmetry("C4", rotations, rotations),
+        "subgroup": Symmetry("C2", rotations, rotations, (0, 2)),
         WRONG: Symmetry("inverted contrast", sign, actions.trivial(groups.cyclic(2))),
     }
 
@@ -266,11 +268,11 @@ def waves(q: int) -> Float[np.ndarray, "waves 2"]:
 
 
 def flows(
-    count: int, s: Settings, seed: tuple[int, ...]
+    count: int, s: MovingSettings, seed: tuple[int, ...]
 ) -> tuple[Float[np.ndarray, "n pixels pixels 2"], Float[np.ndarray, "n pixels pixels 2"]]:
     """Velocities (rows, columns) of `count` flows on a torus of side 2π, before and after the time of the settings.
 
-    Amplitudes of waves are Gaussian, so that a vortex turns at about unit speed; streams are uniform over a disc.
+    Amplitudes of waves are Gaussian, so that a vortex rotates at about unit speed; streams are uniform over a disc.
     """
     rng, k = np.random.default_rng(seed), waves(s.waves)
     amplitudes = rng.standard_normal((count, len(k))) / np.sqrt(len(k) / 2)
@@ -298,7 +300,7 @@ def velocity(
     return np.asarray(U[:, None, None] + np.exp(-VISCOSITY * q * time) * v)
 
 
-def flow_draw(s: Settings, k: int) -> Sets:
+def flow_draw(s: MovingSettings, k: int) -> Sets:
     """Velocities of a draw, and how they change in the time."""
     n = s.sizes[-1]
     x, after = flows(n + s.test, s, (s.seed, k))
@@ -306,23 +308,23 @@ def flow_draw(s: Settings, k: int) -> Sets:
 
 
 def flow_symmetries() -> dict[str, Symmetry]:
-    """Nothing, C4, its half turns, and C4 that turns the grid of targets but not their vectors.
+    """Nothing, C4, its rotations by 0° and 180°, and C4 that rotates the grid of targets but not their vectors.
 
-    On fields of vectors (N, H, W, 2), components along rows and columns, C4 turns both grid and vectors.
+    On fields of vectors (N, H, W, 2), components along rows and columns, C4 rotates both grid and vectors.
     """
     still = actions.image_rotations(4)
     quarter = np.array([[0.0, -1.0], [1.0, 0.0]])  # a step down the rows becomes one along the columns
-    turned = np.stack([np.linalg.matrix_power(quarter, k) for k in range(4)])
-    fields = actions.tensor_product(still, actions.channels(still.group, turned))
+    rotated = np.stack([np.linalg.matrix_power(quarter, k) for k in range(4)])
+    fields = actions.tensor_product(still, actions.channels(still.group, rotated))
     return {
         PLAIN: Symmetry("nothing built in", fields),
         RIGHT: Symmetry("C4", fields, fields, fibre=2),
         "subgroup": Symmetry("C2", fields, fields, (0, 2), fibre=2),
-        WRONG: Symmetry("C4, vectors left as they are", fields, still),
+        WRONG: Symmetry("C4, vectors not rotated", fields, still),
     }
 
 
-_DIGITS = (2, 3, 4, 5, 7)  # that no turn takes to one another
+_DIGITS = (2, 3, 4, 5, 7)  # no rotation maps one to another
 _FEATURES = 8  # kernels do not depend on it
 
 
@@ -333,8 +335,8 @@ def upright(name: str, data_dir: Path | None) -> Float[np.ndarray, "n height wid
     return x[np.isin(y, _DIGITS)] if name in ("digits", "mnist") else x
 
 
-def plane_draw(s: Settings, data_dir: Path | None, k: int) -> Sets:
-    """Images on rings, each turned by a random element of C_n, and the elements as signals on the group."""
+def plane_draw(s: MovingSettings, data_dir: Path | None, k: int) -> Sets:
+    """Images on rings, each rotated by a random element of C_n, and the elements as signals on the group."""
     rng, images, n = np.random.default_rng((s.seed, k)), upright(s.data, data_dir), s.sizes[-1]
     chosen = images[rng.permutation(len(images))[: n + s.test]]
     x = standardise(actions.to_rings(chosen, s.rings, s.angles)).astype(np.float64)
@@ -344,7 +346,7 @@ def plane_draw(s: Settings, data_dir: Path | None, k: int) -> Sets:
 
 
 def mlp(hidden_layers: int, width: int = _FEATURES, outputs: int = 1) -> nn.Sequential:
-    """Dense layers on all numbers of an input; turning both inputs leaves its kernel alone."""
+    """Dense layers on all numbers of an input: rotating both inputs does not change its kernel."""
     hidden = networks.hidden(hidden_layers, lambda: nn.Dense(width, **STD))
     return nn.Sequential(nn.Flatten(), *hidden, nn.Dense(outputs, **STD))
 
@@ -355,14 +357,14 @@ def pair_kernel(net: nn.Sequential) -> PairKernel:
 
 
 def plane_symmetries(order: int) -> dict[str, Symmetry]:
-    """Nothing, C_n on signals on C_n, every second turn, and turns that are counted backwards."""
-    turns, elements = actions.ring_rotations(order), np.arange(order)
-    forwards = actions.labels(turns.group, (elements[:, None] + elements) % order)
-    backwards = actions.labels(turns.group, (elements - elements[:, None]) % order)
+    """Nothing, C_n on signals on C_n, every second rotation, and rotations counted backwards."""
+    rotations, elements = actions.ring_rotations(order), np.arange(order)
+    forwards = actions.labels(rotations.group, (elements[:, None] + elements) % order)
+    backwards = actions.labels(rotations.group, (elements - elements[:, None]) % order)
     half = tuple(range(0, order, 2))
     return {
-        PLAIN: Symmetry("nothing built in", turns),
-        RIGHT: Symmetry(f"C{order}", turns, forwards, fibre=order),
-        "subgroup": Symmetry(f"C{order // 2}", turns, forwards, half, fibre=order),
-        WRONG: Symmetry(f"C{order} counted backwards", turns, backwards, fibre=order),
+        PLAIN: Symmetry("nothing built in", rotations),
+        RIGHT: Symmetry(f"C{order}", rotations, forwards, fibre=order),
+        "subgroup": Symmetry(f"C{order // 2}", rotations, forwards, half, fibre=order),
+        WRONG: Symmetry(f"C{order} counted backwards", rotations, backwards, fibre=order),
     }

@@ -1,18 +1,24 @@
-"""Tissue and its rotations: the study of rotated images on colorectal tiles, which have no preferred orientation.
+"""The study of rotated images on colorectal tissue, which has no preferred orientation.
 
 Foreign inputs: another laboratory's colon tissue (LC25000), photographs of things (CIFAR-10) and noise; our choice.
 """
 
 from __future__ import annotations
 
+from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Study, presets
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
-from equitangents_studies.rotated_images.study import Results, Settings, check_settings, claims, measure, present
+from equitangents_studies.rotated_images.study import (
+    RotatedSettings,
+    check_settings,
+    claims,
+    measure,
+    present,
+)
 
 __all__ = ["PRESETS", "STUDY", "present"]
 
 PRESETS = presets(  # readout=pool: of all positions narrow networks hardly learn tissue
-    Settings(),
+    RotatedSettings(),
     quick="data=histology_crc5 foreign=histology_lc25000_colon,cifar10,noise pixels=16 train_images=300 "
     "test_images=200 foreign_images=200 members=20 channels=16,16 readout=pool epochs=10 "
     "recorded_epochs=0,1,2,4,7,10 infinite_train=300",
@@ -23,4 +29,4 @@ PRESETS = presets(  # readout=pool: of all positions narrow networks hardly lear
     paper="data=nct_crc_he train_images=none test_images=none foreign_images=400 members=100 channels=64,64,64 "
     "batch=128 epochs=20 recorded_epochs=0,1,2,3,5,7,10,15,20 infinite_train=2000 pixels=none",
 )
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

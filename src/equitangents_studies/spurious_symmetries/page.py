@@ -1,4 +1,4 @@
-"""What the source claims of spurious symmetries, and how they are shown: Figure 2, images, curves and tables."""
+"""The source's claims on spurious symmetries, and Figure 2."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly
 from equitangents_studies.framework import drawing
+from equitangents_studies.framework.catalogue import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.framework.claims import Claim, claim, exact, ours, proved, theirs
 from equitangents_studies.framework.study import RunFolder, Shown, Study
-from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.spurious_symmetries.study import (
     GROUPS,
     INFERENCES,
     ORDER,
     PRESETS,
-    Results,
-    Settings,
+    SpuriousResults,
+    SpuriousSettings,
     check_settings,
     extra,
     lead,
@@ -33,8 +33,8 @@ FOLDS = "folds, each with test images of its own"
 _POINTS = "percentage points"
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """Theorem 4.1 at infinite width, falling accuracies, who is ahead, like with like, what a symmetry costs."""
+def claims(settings: SpuriousSettings, results: SpuriousResults) -> Sequence[Claim]:
+    """Theorem 4.1 at infinite width, falling accuracies, comparisons of algorithms, and the cost of a symmetry."""
     return [
         *_ranks(settings, results),
         *_wide(settings, results),
@@ -49,10 +49,10 @@ _points = partial(claim, at_least=0, unit=_POINTS)
 _theirs = partial(theirs, THEIRS, FIGURE)
 
 
-def _ranks(settings: Settings, results: Results) -> list[Claim]:
+def _ranks(settings: SpuriousSettings, results: SpuriousResults) -> list[Claim]:
     kinds = (
         ("Accuracy falls with the group that moves the data", results.falls_through_data()),
-        ("Accuracy on images as they are falls with the algorithm’s own group", results.falls_through_model()),
+        ("Accuracy on upright images falls with the algorithm’s own group", results.falls_through_model()),
     )
     return [
         _points(
@@ -67,23 +67,23 @@ def _ranks(settings: Settings, results: Results) -> list[Claim]:
     ]
 
 
-def _wide(settings: Settings, results: Results) -> list[Claim]:
+def _wide(settings: SpuriousSettings, results: SpuriousResults) -> list[Claim]:
     s, small = settings, lambda name: (results.small[name, "I"], settings.small_pixels)
-    (gap, pixels), (vec, _), (flat, _), (wide, beside) = map(small, ("GAP", "VEC", "FCN", "VEC"))
-    if results.beside is not None:
-        gap, vec, pixels = results.pools["GAP"], results.beside, s.kernel_pixels
+    (gap, pixels), (vec, _), (flat, _), (wide, side) = map(small, ("GAP", "VEC", "FCN", "VEC"))
+    if results.vec_on_gap is not None:
+        gap, vec, pixels = results.pools["GAP"], results.vec_on_gap, s.kernel_pixels
     if {"VEC", "FCN"} <= set(s.models) and results.pools["VEC"].most == results.pools["FCN"].most:
-        flat, wide, beside = results.pools["FCN"], results.pools["VEC"], s.kernel_pixels
+        flat, wide, side = results.pools["FCN"], results.pools["VEC"], s.kernel_pixels
     orders = (
         ("GAP", "VEC", lead(gap, vec), gap.most, pixels, "77 against 67 % with 45,000 images"),
-        ("VEC", "FCN", lead(wide, flat), wide.most, beside, "VEC 67 % with 45,000 images"),
+        ("VEC", "FCN", lead(wide, flat), wide.most, side, "VEC 67 % with 45,000 images"),
     )
     at = f"{s.small_images:,} images of {s.small_pixels} pixels"
     return [
         _points(
             "Infinitely wide GAP loses accuracy when the data are moved by groups that it is not symmetric under",
             {f"{group}, {at}": e for group, e in results.pool_falls().items()},
-            measure="Accuracy of the NTK on images as they are minus that on moved images, same folds.",
+            measure="Accuracy of the NTK on upright minus that on moved images, same folds.",
             covers=FOLDS,
             by=_theirs(),
             aggregate=("the mean over groups", results.mean_pool_fall()),
@@ -101,7 +101,7 @@ def _wide(settings: Settings, results: Results) -> list[Claim]:
     ]
 
 
-def _inferences(settings: Settings, results: Results) -> list[Claim]:
+def _inferences(settings: SpuriousSettings, results: SpuriousResults) -> list[Claim]:
     """The NTK ahead of trained networks under spurious symmetries, and behind them without."""
     minus = lambda e: Estimate(-e.value, -e.high, -e.low, e.confidence)
     ahead = lambda *how: results.kernel_ahead(how, True)
@@ -125,7 +125,7 @@ def _inferences(settings: Settings, results: Results) -> list[Claim]:
     ]
 
 
-def _equality(settings: Settings, results: Results) -> list[Claim]:
+def _equality(settings: SpuriousSettings, results: SpuriousResults) -> list[Claim]:
     s = settings
     demanded = lambda name, group: group != "I" and expected_symmetry(name, group, (8, 8, 3), finite=False)
     numbers = {
@@ -140,7 +140,7 @@ def _equality(settings: Settings, results: Results) -> list[Claim]:
         for i, group in enumerate(GROUPS)
         if demanded(name, group)
     }
-    apart = float(np.max(np.abs(results.best["LCN", "NTK"] - results.best["VEC", "NTK"])))
+    difference = float(np.max(np.abs(results.best["LCN", "NTK"] - results.best["VEC", "NTK"])))
     return [
         exact(
             "At infinite width kernels stay, to 1e-5, under every group that Theorem 4.1 names",
@@ -152,7 +152,7 @@ def _equality(settings: Settings, results: Results) -> list[Claim]:
         ),
         exact(
             "At infinite width LCN and VEC are one algorithm",
-            {"the largest over groups and repetitions": exactly(100 * apart)},
+            {"the largest over groups and repetitions": exactly(100 * difference)},
             measure="Difference of accuracies of their NTKs on the same images.",
             at_most=1e-9,
             unit=_POINTS,
@@ -161,7 +161,7 @@ def _equality(settings: Settings, results: Results) -> list[Claim]:
     ]
 
 
-def _like(settings: Settings, results: Results) -> list[Claim]:
+def _like(settings: SpuriousSettings, results: SpuriousResults) -> list[Claim]:
     ahead = lambda under, *how: results.kernel_ahead(how, under, "draws")
     return [
         _points(
@@ -177,15 +177,15 @@ def _like(settings: Settings, results: Results) -> list[Claim]:
     ]
 
 
-def _samples(settings: Settings, results: Results) -> Claim:
+def _samples(settings: SpuriousSettings, results: SpuriousResults) -> Claim:
     better, worse = results.small["GAP", "I"], results.small["GAP", "O(3)^d"]
     return claim(
         "What O(3)^d costs infinitely wide GAP in training images",
         {f"{worse.most:,} images of {settings.small_pixels} pixels": extra(better, worse)},
-        measure="Training images with moved images minus those as they are with which GAP errs as much.",
+        measure="Moved training images minus upright training images at which GAP has the same error.",
         covers=FOLDS,
         at_least=0,
-        by=ours("the source asks for about dim(G) images or more; training sets here end near dim(G)"),
+        by=ours("the source’s bound is about dim(G) images or more; training sets here end near dim(G)"),
         unit="images",
     )
 
@@ -203,12 +203,12 @@ _COLOURS = {
 _TITLES = {"NTK": "NTK, infinite width", "NN": "NN", "NN+": "NN+"}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+def present(settings: SpuriousSettings, results: SpuriousResults, folder: RunFolder) -> list[Shown]:
     """Figure 2."""
     return [_accuracies(results, folder)]
 
 
-def _accuracies(results: Results, folder: RunFolder) -> Figure:
+def _accuracies(results: SpuriousResults, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "accuracy",
@@ -239,4 +239,4 @@ def _accuracies(results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
+STUDY = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

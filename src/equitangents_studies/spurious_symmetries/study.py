@@ -1,8 +1,8 @@
-"""What symmetries cost that an algorithm has and the data lack: through the data, through the model, in samples.
+"""The cost of spurious symmetries, which an algorithm has and the data lack, in accuracy and in samples.
 
-Images moved by a random element of a group are learnt as if the algorithm had that symmetry. Measured are accuracies of
-six architectures, as NTK and as networks (NN, NN+), under five groups; of infinitely wide networks also with the
-largest training sets that a desk allows.
+Images moved by a random element of a group are learnt as if the algorithm had that symmetry. We measure accuracies of
+six architectures, as NTK and as networks (NN, NN+), under five groups; for infinitely wide networks also with the
+largest training sets that a desk computer allows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from equitangents_studies.common.system_runs import (
     repeated_images,
 )
 from equitangents_studies.data import Dataset
-from equitangents_studies.framework.measured import Part, measured
+from equitangents_studies.framework.measured import Stages, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_least, check, check_some, presets
 from equitangents_studies.systems import ARCHITECTURES, architecture, inference, rotate, transformation
 from equitangents_studies.systems.descent import GradientInference
@@ -74,7 +74,7 @@ def by_model(inference: str, architectures: Sequence[str] = ARCHITECTURES) -> Pa
 
 
 def spurious(architecture: str, group: str) -> bool:
-    """Whether a trained network on data moved by the group has to do without neighbourhoods."""
+    """Whether data moved by the group hide neighbourhoods from a trained network."""
     return any(within("O(3)xI", g) or g == "P(3d)" for g in (own_group(architecture, "NN"), group))
 
 
@@ -83,9 +83,9 @@ _TILE, _POOLED_TILE = 500, 50
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
-    """`errors` (sizes, folds), shares of wrong classes on the images as they are; `equal` (groups,): how far kernels of
-    moved images are from those of the images as they are, relative to the largest entry.
+class PoolErrors:
+    """`errors` (sizes, folds), classification errors on upright images; `equal` (groups,): largest difference between
+    kernels of moved and of upright images, relative to the largest entry.
     """
 
     groups: tuple[str, ...]
@@ -104,7 +104,9 @@ class Pool:
         return 100 - 100 * self.errors[-1]
 
     def size_for(self, errors: np.ndarray) -> np.ndarray:
-        """Training sizes at which each fold errs as much, between those measured; the ends where it never does."""
+        """Training size at which each fold reaches these errors, interpolated; an end of the range where it never
+        does.
+        """
         logs = np.log(self.sizes)
         found = []
         for fold, error in enumerate(errors):
@@ -113,13 +115,13 @@ class Pool:
         return np.array(found)
 
 
-def lead(better: Pool, worse: Pool, level: float = 0.95) -> Estimate:
+def lead(better: PoolErrors, worse: PoolErrors, level: float = 0.95) -> Estimate:
     """Accuracy minus accuracy after the largest training sets, the same images in every fold, percentage points."""
     return t_interval(better.accuracies - worse.accuracies, level, (-100, 100))
 
 
-def extra(better: Pool, worse: Pool) -> Estimate:
-    """How many images more the worse pool needs for the error of its largest training sets."""
+def extra(better: PoolErrors, worse: PoolErrors) -> Estimate:
+    """Additional images that the worse pool needs to reach the same error, at its largest training sets."""
     return t_interval(worse.most - better.size_for(worse.errors[-1]))
 
 
@@ -148,7 +150,7 @@ def measure_pool(
     kept: Path,
     step: Callable[[float, float], None],
 ) -> Arrays:
-    """The arrays of a `Pool` of the images x with the classes y; `groups` begin with "I". Tiles are in `kept`."""
+    """The arrays of a `PoolErrors` of the images x with the classes y; `groups` begin with "I". Tiles are in `kept`."""
     tile = _POOLED_TILE if name in POOLED else _TILE
     net = architecture(name, depth)
     targets = np.eye(int(y.max()) + 1)[y] - 1 / (int(y.max()) + 1)
@@ -168,7 +170,7 @@ def measure_pool(
 
 
 def _wrong(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The share of inputs that outputs (sizes, inputs, classes) classify wrongly; what is not finite is wrong."""
+    """Classification errors of outputs (sizes, inputs, classes); outputs that are not finite count as wrong."""
     right = (outputs.argmax(axis=2) == labels) & np.isfinite(outputs).all(axis=2)
     return np.asarray(1 - right.mean(axis=1))
 
@@ -177,8 +179,8 @@ def _relative(K: np.ndarray, first: np.ndarray) -> float:
     """The largest difference relative to the largest entry, some rows at a time; NaN where anything is not finite."""
     rows = [slice(a, a + _TILE) for a in range(0, len(K), _TILE)]
     finite = lambda part: np.isfinite(part).all()
-    apart = [np.abs(K[a].astype(np.float64) - first[a]).max() if finite(K[a]) else np.nan for a in rows]
-    return float(np.max(apart) / np.max([np.abs(first[a]).max() for a in rows]))
+    differences = [np.abs(K[a].astype(np.float64) - first[a]).max() if finite(K[a]) else np.nan for a in rows]
+    return float(np.max(differences) / np.max([np.abs(first[a]).max() for a in rows]))
 
 
 INFERENCES = ("NTK", "NN", "NN+")
@@ -187,7 +189,7 @@ SMALL_GROUPS = ("I", "O(3)^d", "P(3d)", "O(3d)")  # that move the images of GAP;
 
 
 @dataclass(frozen=True)
-class Settings(SystemSettings):
+class SpuriousSettings(SystemSettings):
     """Figure 2: in each of `repetitions` all six architectures of `depth` hidden layers
     and `width` channels (FCN 8 times as many, LCN a quarter) see `train_images` and `test_images` of their own,
     averaged down to `pixels`; networks are trained for at most `epochs`.
@@ -216,7 +218,7 @@ class Settings(SystemSettings):
 
 
 PRESETS = presets(
-    Settings(),
+    SpuriousSettings(),
     desk="train_images=120 test_images=400 depth=2 epochs=1500 repetitions=4 models=FCN,VEC,LAP4,LAP8,GAP "
     "images=12000,12000,1200,720,540 kernel_pixels=32 small_images=960",
     paper="data=cifar10 train_images=45000 test_images=5000 pixels=32 depth=8 width=128 epochs=900 repetitions=5 "
@@ -224,7 +226,7 @@ PRESETS = presets(
 )
 
 
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
+def check_settings(settings: SpuriousSettings, data_dir: Path | None) -> None:
     """Images that blocks of 8 fit on, and enough of them for a curve."""
     s = settings
     at_least(s, train_images=10, test_images=5, pixels=8, depth=1, width=4, epochs=1, repetitions=2, folds=2)
@@ -242,7 +244,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     pool_images(s, data_dir, max(s.images), s.kernel_pixels)
 
 
-def architectures_of(settings: Settings) -> tuple[str, ...]:
+def architectures_of(settings: SpuriousSettings) -> tuple[str, ...]:
     """The architectures of figure 2 that differ: with 8 pixels a side LAP8 is GAP."""
     return tuple(name for name in ARCHITECTURES if name != "LAP8" or settings.pixels > 8)
 
@@ -252,9 +254,11 @@ def sizes_of(count: int, folds: int, smallest: int) -> np.ndarray:
     return doubling_in_two_steps(smallest, count - -(-count // folds))
 
 
-def pool_images(settings: Settings, data_dir: Path | None, count: int, pixels: int) -> tuple[np.ndarray, np.ndarray]:
-    """So many images of the data, in float32, and their classes: training images, then test images where those are too
-    few, since every image of a pool is tested once by others.
+def pool_images(
+    settings: SpuriousSettings, data_dir: Path | None, count: int, pixels: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """`count` images in float32 and their classes: training images, then test images if those are too few, since every
+    image of a pool is tested once.
     """
     s = settings
     found = load_system_images(s.data, data_dir, train=count, test=1, pixels=pixels, seed=s.seed)
@@ -270,11 +274,11 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class SpuriousResults:
     """By (architecture, inference): `best` and `last` accuracies on test images and `learnt` on training images,
     (groups, repetitions); kernels learn everything at once. `equal` (groups, repetitions) by architecture: how far its
-    kernel changes when images are moved. `pools` by model, `small` by (model, group); `beside`: VEC on the images of
-    GAP’s pool, where there is one. `draws` (groups, repetitions, draws) by architecture: accuracies of single
+    kernel changes when images are moved. `pools` by model, `small` by (model, group); `vec_on_gap`: VEC on the images
+    of GAP’s pool, where there is one. `draws` (groups, repetitions, draws) by architecture: accuracies of single
     infinitely wide networks.
     """
 
@@ -282,14 +286,14 @@ class Results:
     last: dict[Key, np.ndarray]
     learnt: dict[Key, np.ndarray]
     equal: dict[str, np.ndarray]
-    pools: dict[str, Pool]
-    small: dict[Key, Pool]
-    beside: Pool | None
+    pools: dict[str, PoolErrors]
+    small: dict[Key, PoolErrors]
+    vec_on_gap: PoolErrors | None
     draws: dict[str, np.ndarray]
 
     @property
     def architectures(self) -> tuple[str, ...]:
-        """Those that were trained: of few pixels some are one another."""
+        """Trained architectures, without duplicates: with few pixels some coincide."""
         return tuple(name for name in ARCHITECTURES if name in self.draws)
 
     def counted(self, architecture: str, inference: str) -> np.ndarray:
@@ -310,7 +314,7 @@ class Results:
         return self._falls([(self.counted(a, how).T, by_data()) for a in self.architectures for how in INFERENCES])
 
     def falls_through_model(self) -> Estimate:
-        """Accuracy minus that of an algorithm with a larger group of its own, on images as they are, by repetition."""
+        """Accuracy minus that of an algorithm with a larger group of its own, on upright images, by repetition."""
         return self._falls([(self._first(how), by_model(how, self.architectures)) for how in INFERENCES])
 
     def _first(self, inference: str) -> np.ndarray:
@@ -325,11 +329,11 @@ class Results:
         return {g: lead(self.small["GAP", "I"], pool) for g, pool in self._moved_gap().items()}
 
     def mean_pool_fall(self) -> Estimate:
-        """Their mean over groups, by fold."""
+        """Mean of `pool_falls` over groups, by fold."""
         moved = np.mean([pool.accuracies for pool in self._moved_gap().values()], axis=0)
         return t_interval(self.small["GAP", "I"].accuracies - moved, bounds=(-100, 100))
 
-    def _moved_gap(self) -> dict[str, Pool]:
+    def _moved_gap(self) -> dict[str, PoolErrors]:
         return {g: pool for (name, g), pool in self.small.items() if name == "GAP" and g != "I"}
 
     def kernel_ahead(self, inferences: Sequence[str], under: bool, of: Literal["mean", "draws"] = "mean") -> Estimate:
@@ -352,7 +356,7 @@ class Results:
 
 
 def _over_repetitions(compute: Callable[[], np.ndarray]) -> Estimate:
-    """The mean of those repetitions that have a number."""
+    """Mean over the repetitions that are not NaN."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a repetition in which no run counts
         values = compute()
@@ -365,7 +369,7 @@ def _over_repetitions(compute: Callable[[], np.ndarray]) -> Estimate:
 _EIGENVALUE_INPUTS = 64
 
 
-def kernel_accuracies(settings: Settings, images: Sequence[Dataset], name: str, task: Task) -> Arrays:
+def kernel_accuracies(settings: SpuriousSettings, images: Sequence[Dataset], name: str, task: Task) -> Arrays:
     """Accuracies of the NTK, (groups, repetitions), and how far kernels of moved images are from the others.
 
     Repetition r moves its images by the elements that the seed + r draws.
@@ -386,7 +390,9 @@ def kernel_accuracies(settings: Settings, images: Sequence[Dataset], name: str, 
     return {"best": best, "equal": equal}
 
 
-def network_accuracies(settings: Settings, images: Sequence[Dataset], name: str, how: str, task: Task) -> Arrays:
+def network_accuracies(
+    settings: SpuriousSettings, images: Sequence[Dataset], name: str, how: str, task: Task
+) -> Arrays:
     """Accuracies of networks, (groups, repetitions): what `counted_runs` gives, by its keys."""
     learning = inference(how, epochs=settings.epochs, eigenvalue_inputs=_EIGENVALUE_INPUTS)
     assert isinstance(learning, GradientInference)
@@ -403,24 +409,24 @@ def width_of(name: str, width: int) -> int:
     return {"FCN": 8 * width, "LCN": max(width // 4, 1)}.get(name, width)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: SpuriousSettings, folder: RunFolder) -> SpuriousResults:
     """Figure 2 architecture by architecture, then the pools of infinite width: a stage each."""
     s, images = settings, repeated_images(settings, folder.data_dir, settings.repetitions)
     large = {name: (name, "I", count, s.kernel_pixels) for name, count in zip(s.models, s.images, strict=True)}
-    beside = [("VEC", *large["GAP"][1:])] if "GAP" in large else []  # VEC on the images of GAP
+    vec_on_gap = [("VEC", *large["GAP"][1:])] if "GAP" in large else []  # VEC on the images of GAP
     before = lambda name: SMALL_GROUPS if name == "GAP" else ("I",)
     small = {
         (name, group): (name, group, s.small_images, s.small_pixels) for name in SMALL_MODELS for group in before(name)
     }
-    cells = list(dict.fromkeys([*small.values(), *large.values(), *beside]))
+    cells = list(dict.fromkeys([*small.values(), *large.values(), *vec_on_gap]))
     found = measured(
         folder,
-        Part("draws-{architecture}", "{architecture}, draws", partial(_draws, s, images)),
-        Part("NTK-{architecture}", "{architecture}, NTK", partial(kernel_accuracies, s, images)),
-        Part(
+        Stages("draws-{architecture}", "{architecture}, draws", partial(_draws, s, images)),
+        Stages("NTK-{architecture}", "{architecture}, NTK", partial(kernel_accuracies, s, images)),
+        Stages(
             "networks-{architecture}-{inference}", "{architecture}, {inference}", partial(network_accuracies, s, images)
         ),
-        Part(
+        Stages(
             "pool-{model}-{before}-{count}-{pixels}",
             "{model}, {count:,} images of {pixels} pixels, {before}",
             partial(_measured_pool, s, folder),
@@ -436,15 +442,17 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     kernel = {(name, "NTK"): accuracies for name, accuracies in of("NTK.best").items()}
     errors = found.by("model before count pixels", "errors", "size fold")
     equal = found.by("model before count pixels", "pool.equal", "moved")
-    pools = {at: Pool(_groups_of(s, at), sizes_of(at[2], s.folds, s.smallest), errors[at], equal[at]) for at in cells}
-    return Results(
+    pools = {
+        at: PoolErrors(_groups_of(s, at), sizes_of(at[2], s.folds, s.smallest), errors[at], equal[at]) for at in cells
+    }
+    return SpuriousResults(
         best=kernel | networks("best"),
         last=kernel | networks("last"),
         learnt={key: np.ones_like(accuracies) for key, accuracies in kernel.items()} | networks("learnt"),
         equal=of("NTK.equal"),
         pools={name: pools[at] for name, at in large.items()},
         small={key: pools[at] for key, at in small.items()},
-        beside=pools[beside[0]] if beside else None,
+        vec_on_gap=pools[vec_on_gap[0]] if vec_on_gap else None,
         draws=of("draws.draws", "group repetition draw"),
     )
 
@@ -453,7 +461,7 @@ Cell = tuple[str, str, int, int]
 """(architecture, group that moved all images before, images, pixels)"""
 
 
-def _groups_of(s: Settings, at: Cell) -> tuple[str, ...]:
+def _groups_of(s: SpuriousSettings, at: Cell) -> tuple[str, ...]:
     """The groups under which a kernel is compared with itself."""
     return (
         GROUPS if at in [(name, "I", s.images[s.models.index(name)], s.kernel_pixels) for name in s.moved] else ("I",)
@@ -461,7 +469,7 @@ def _groups_of(s: Settings, at: Cell) -> tuple[str, ...]:
 
 
 def _measured_pool(
-    s: Settings, folder: RunFolder, name: str, before: str, count: int, pixels: int, task: Task
+    s: SpuriousSettings, folder: RunFolder, name: str, before: str, count: int, pixels: int, task: Task
 ) -> Arrays:
     x, y = pool_images(s, folder.data_dir, count, pixels)
     x = np.asarray(rotate(x, before, seed=s.seed), x.dtype)
@@ -470,5 +478,5 @@ def _measured_pool(
     return measure_pool(name, s.kernel_depth, x, y, groups, sizes, s.folds, s.ridge, s.seed, kept, task.step)
 
 
-def _draws(settings: Settings, images: Sequence[Dataset], name: str, task: Task) -> Arrays:
+def _draws(settings: SpuriousSettings, images: Sequence[Dataset], name: str, task: Task) -> Arrays:
     return draw_accuracies(architecture(name, settings.depth), images, GROUPS, settings.ridge, settings.seed, task)

@@ -37,7 +37,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Factor:
+class SampleRatio:
     """`first` needs `estimate` times the samples of `second` for the smallest error that both reach.
 
     The worse of both reaches it with the largest training set. `bound`: where one ends above where the other begins,
@@ -76,7 +76,9 @@ class Factor:
         }
 
 
-def compared(first: Key, second: Key, curves: Mapping[Key, LearningCurve], error: ErrorName, level: float) -> Factor:
+def compared(
+    first: Key, second: Key, curves: Mapping[Key, LearningCurve], error: ErrorName, level: float
+) -> SampleRatio:
     """The factor of two curves that share their training sets."""
     a, b, n = curves[first].of(error), curves[second].of(error), curves[first].sizes.astype(np.float64)
     span = float(n[-1] / n[0])
@@ -85,10 +87,10 @@ def compared(first: Key, second: Key, curves: Mapping[Key, LearningCurve], error
     bound = span if t_interval(a[-1] - b[0], level).low > 0 else None
     if bound is None and t_interval(b[-1] - a[0], level).low > 0:
         bound = -span
-    return Factor(first, second, found, bound, t_interval(a[-1] - b[-1], level), cut)
+    return SampleRatio(first, second, found, bound, t_interval(a[-1] - b[-1], level), cut)
 
 
-def cell(f: Factor) -> str:
+def cell(f: SampleRatio) -> str:
     """A factor in a table, with its interval, or the bound that it exceeds."""
     if f.bound is not None:
         return f"> {f.bound:.3g}" if f.bound > 0 else f"< {-1 / f.bound:.3g}"
@@ -141,11 +143,11 @@ class ArchitectureComparison:
     architectures: tuple[str, ...]
     groups: tuple[str, ...]
     curves: Mapping[Key, LearningCurve]
-    factors: tuple[Factor, ...]
+    factors: tuple[SampleRatio, ...]
     error: ErrorName
     settings: Mapping[str, Any]
 
-    def factor(self, first: Key, second: Key) -> Factor:
+    def factor(self, first: Key, second: Key) -> SampleRatio:
         """The factor between two curves: of the architectures' order, or of moved data against those as they are."""
         known = {(f.first, f.second): f for f in self.factors}
         if (first, second) not in known:

@@ -55,7 +55,7 @@ class Noise(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class LogPoints:
     """Logarithms of sizes and mean errors, with weights 1/variance; `deviations` (S, repetitions) are relative.
 
     `degrees` of freedom of the variances: 0, without `deviations`, where the errors are not repeated.
@@ -106,7 +106,7 @@ class Points:
 class Lines:
     """Fits to `points`, one for each row of `knots`; `covariances` are the coefficients' for unit noise, (XᵀWX)⁻¹."""
 
-    points: Points
+    points: LogPoints
     knots: Float[np.ndarray, "places breaks"]
     coefficients: Linear
     covariances: Float[np.ndarray, "places terms terms"]
@@ -165,12 +165,12 @@ class Lines:
             degrees = points.degrees + spare
             variance = (squares + points.degrees) / degrees
         count = points.deviations.shape[1]
-        ratio = self._spread_of_slopes(points.deviations)
+        ratio = self._std_of_slopes(points.deviations)
         if ratio > variance * scipy.stats.f.ppf(_LACK, count - 1, degrees):
             variance, degrees = ratio, count - 1.0
         return Noise(variance, degrees, float(points.deviations.mean(axis=0).var(ddof=1)) / count)
 
-    def _spread_of_slopes(self, deviations: np.ndarray) -> float:
+    def _std_of_slopes(self, deviations: np.ndarray) -> float:
         """How much the slopes of single repetitions vary, over what independent errors of the points would do."""
         X = self.points.terms(self.points.l, self.knots[self.best : self.best + 1])[0]
         covariance, ratios = self.covariances[self.best], []
@@ -182,7 +182,7 @@ class Lines:
         return float(np.mean(ratios))
 
 
-def measured_points(sizes: Float[np.ndarray, " points"], errors: np.ndarray) -> Points:
+def measured_points(sizes: Float[np.ndarray, " points"], errors: np.ndarray) -> LogPoints:
     """The points of a fit. Raises InvalidArgumentError where an error, or the mean of repetitions, is not positive."""
     repeated = errors.reshape(len(errors), -1)
     means, count = errors if errors.ndim == 1 else errors.mean(axis=1), repeated.shape[1]
@@ -196,8 +196,8 @@ def measured_points(sizes: Float[np.ndarray, " points"], errors: np.ndarray) -> 
         variances = (own**2).sum(axis=1) / (count - 1) * len(l) / (len(l) - 1)
         if variances.max() > 1e-24:  # repetitions that are all alike tell nothing
             degrees = max((len(l) - 1) * (count - 1) - 2.0, 1.0)
-            return Points(l, y, count / _smooth(l, variances, count), degrees, deviations)
-    return Points(l, y, np.ones(len(l)))
+            return LogPoints(l, y, count / _smooth(l, variances, count), degrees, deviations)
+    return LogPoints(l, y, np.ones(len(l)))
 
 
 def _smooth(l: np.ndarray, variances: np.ndarray, count: int) -> np.ndarray:

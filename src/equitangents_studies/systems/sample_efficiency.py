@@ -62,7 +62,9 @@ def log_factor_at_end(
 
 
 def jackknifed(log: float, without: Float[np.ndarray, " parts"], level: float) -> Estimate:
-    """exp of `log` with Student's interval of the pseudo-values; `without` each sample, or part of them, in turn."""
+    """exp of `log` with Student's interval of the pseudo-values; `without` leaves out one sample, or part, at a
+    time.
+    """
     if len(without) < 2 or not (math.isfinite(log) and np.isfinite(without).all()):
         return no_interval(math.exp(log), level)
     spread = t_interval((len(without) - 1) * (without.mean() - without), level)

@@ -17,7 +17,7 @@ rotations, the part of the group that is connected with the identity.
 
 Textures of class k are white noise through filters of the class, x(p) = Σ_u F_k(u) z(p − u) on a torus, 3 taps a side,
 F_k(u) a random matrix of the channels. Their law is the same at every position, and under O(c)xI another set of filters
-has it; a matrix of its own at every position tears it apart.
+has it; a different matrix at every position destroys it.
 """
 
 from __future__ import annotations
@@ -316,7 +316,8 @@ class Textures(NamedTuple):
 def textures(
     count: int, shape: tuple[int, ...] = (8, 8, 3), classes: int = 5, *, tint: float = 0.0, seed: int = 0
 ) -> Textures:
-    """`count` signals of `shape` = (*positions, channels), classes in turn; filters and noise come from the seed.
+    """`count` signals of `shape` = (*positions, channels), classes in cyclic order; filters and noise come from the
+    seed.
 
     `tint`: the share of the variance that is one random colour for all of a signal's positions, whatever its class, as
     neighbouring pixels of photographs are alike.
@@ -357,6 +358,6 @@ class Sample:
 
 
 def sample_data() -> Sample:
-    """60 training and 20 test inputs of tinted `textures`, which a wrong group tears apart."""
+    """60 training and 20 test inputs of tinted `textures`, which a wrong group destroys."""
     x, labels = textures(80, (8, 8, 3), 3, tint=0.8, seed=0)
     return Sample(x[:60], labels[:60], x[60:])

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from equitangents._types import AnyAction
 from equitangents.audit.contract.kinds import unmoved
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
-from equitangents.audit.contract.trees import Inputs, Shared, to_numpy
+from equitangents.audit.contract.trees import InputLeaves, Shared, to_numpy
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 
 
@@ -66,7 +66,7 @@ class Transform:
 class Changes(Actions):
     """T_s of inputs, in place of a group's action."""
 
-    def __new__(cls, transform: AnyAction, like: Inputs) -> Changes:
+    def __new__(cls, transform: AnyAction, like: InputLeaves) -> Changes:
         """The changes of a `Transform`, for inputs like these."""
         stays = LeafAction(unmoved(transform, "stays"), title=f"changed by {transform.name}")
         made = super().__new__(cls, (None if isinstance(a, Shared) else stays for a in like.leaves))
@@ -75,7 +75,7 @@ class Changes(Actions):
 
     transform: AnyAction
     """Also where a group would be."""
-    like: Inputs
+    like: InputLeaves
 
     def act(self, g: float | None, arrays: Iterable[Any]) -> list[Any]:
         """T_s of one batch; None, as it is given."""

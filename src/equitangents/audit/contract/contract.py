@@ -22,11 +22,11 @@ from equitangents.actions.kinds import Kinds, kinds_of
 from equitangents.actions.vectors import as_output_action
 from equitangents.audit.contract.changes import Changes
 from equitangents.audit.contract.kinds import CustomAction, unmoved
-from equitangents.audit.contract.leaf_actions import Actions, Kind, LeafAction, Place, leaf
+from equitangents.audit.contract.leaf_actions import Actions, LeafAction, LeafKind, Place, leaf
 from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
 from equitangents.audit.contract.trees import (
     Batch,
-    Inputs,
+    InputLeaves,
     Layout,
     Shared,
     from_last,
@@ -80,11 +80,11 @@ class Contract:
         angles = (self.angle(g) for g in self.group.elements or ())
         return Counter(round(a, 6) for a in angles if a is not None)
 
-    def move(self, g: Element, x: Inputs) -> Inputs:
+    def move(self, g: Element, x: InputLeaves) -> InputLeaves:
         """The inputs x moved by the element g, ρ_X(g) x."""
         return x.replaced(self.inputs.act(g, x.leaves))
 
-    def project(self, x: Inputs) -> Inputs:
+    def project(self, x: InputLeaves) -> InputLeaves:
         """ρ(e) x, which is x unless a mask cuts the corners of images."""
         masked = any(a is not None and a.action.mask for a in self.inputs)
         return self.move(self.group.identity, x) if masked else x
@@ -117,7 +117,7 @@ class Contract:
             if action is not None:
                 action = replace(action, complex_pairs=True) if paired else action
                 action.check(name, y)
-            if isinstance(part, Kind):
+            if isinstance(part, LeafKind):
                 part.check(name, y)
             actions.append(action)
         return Actions(actions)
@@ -136,7 +136,7 @@ class Contract:
         if isinstance(part, GroupAction):
             check_group(self.group, part)
             return leaf(part, self.output_layout)
-        if not isinstance(part, str | Kind):
+        if not isinstance(part, str | LeafKind):
             raise InvalidTypeError(
                 "output_action",
                 part,
@@ -149,7 +149,7 @@ class Contract:
         return leaf_of_kind(place, part)
 
 
-def make_contract(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout | None, needed: bool) -> Contract:
+def make_contract(action: AnyAction, x: InputLeaves, kinds: AnyAction, layout: Layout | None, needed: bool) -> Contract:
     """The contract for inputs x; `action` is a group's name, an action, or a tree of actions and None.
 
     `needed`: the layout of images is read off their shapes, or must be given; it is not assumed.
@@ -168,7 +168,7 @@ def make_contract(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout
     return Contract(group, Actions(parts), used, known, used or layout, angle, grid)
 
 
-def contract_of_changes(transform: AnyAction, x: Inputs) -> Contract:
+def contract_of_changes(transform: AnyAction, x: InputLeaves) -> Contract:
     """The contract of a transform, whose strengths stand in place of a group's elements."""
     changes = Changes(transform, x)
     return Contract(transform, changes, None, None, None, _no_angle)
@@ -196,7 +196,7 @@ def _is_image(part: LeafAction, array: Tree) -> bool:
 _Parts = tuple[SymmetryGroup, Kinds | None, list[LeafAction | None], Layout | None]
 
 
-def _by_name(name: str, x: Inputs, kinds: AnyAction, layout: Layout | None, needed: bool) -> _Parts:
+def _by_name(name: str, x: InputLeaves, kinds: AnyAction, layout: Layout | None, needed: bool) -> _Parts:
     """The group, what it does, its actions on the inputs, and the layout of images."""
     given = [kind_of_only_input(name, x)] if kinds is None else spread_over("inputs", kinds, x.structure, len(x.leaves))
     _check_shared(x, given)
@@ -213,7 +213,7 @@ def _by_name(name: str, x: Inputs, kinds: AnyAction, layout: Layout | None, need
     return known.group, known, parts, layout
 
 
-def _by_actions(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout | None, needed: bool) -> _Parts:
+def _by_actions(action: AnyAction, x: InputLeaves, kinds: AnyAction, layout: Layout | None, needed: bool) -> _Parts:
     """The contract of actions that are given as such."""
     if kinds is not None:
         raise InvalidArgumentError("inputs says what the named group acts on; give it with a group's name as action")
@@ -233,7 +233,7 @@ def _by_actions(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout |
     return group, kinds_of(group), [None if part is None else leaf(part, layout) for part in given], layout
 
 
-def _check_shared(x: Inputs, given: Sequence[Any]) -> None:
+def _check_shared(x: InputLeaves, given: Sequence[Any]) -> None:
     """Raise if an input without a batch should be moved."""
     for name, part, array in zip(x.names, given, x.leaves, strict=True):
         if isinstance(array, Shared) and not (isinstance(part, str | None) and part in UNMOVED):
@@ -245,7 +245,7 @@ def _check_shared(x: Inputs, given: Sequence[Any]) -> None:
             )
 
 
-def _check_parts(x: Inputs, parts: Sequence[LeafAction | None]) -> None:
+def _check_parts(x: InputLeaves, parts: Sequence[LeafAction | None]) -> None:
     """Raise unless every action can move its input, and some input is moved."""
     if all(part is None for part in parts):
         raise InvalidArgumentError("no input is moved by the group; at least one needs an action")
@@ -263,7 +263,7 @@ def check_group(group: SymmetryGroup, action: GroupAction) -> None:
         raise InvalidArgumentError("action", action.group, group, "give actions of one group", verb="is of")
 
 
-def _settle(layout: Layout | None, images: Sequence[bool], needed: bool, x: Inputs) -> Layout | None:
+def _settle(layout: Layout | None, images: Sequence[bool], needed: bool, x: InputLeaves) -> Layout | None:
     """The layout of the inputs that are images: what was given, else what their shapes say."""
     if layout is not None or not any(images):
         return layout if any(images) else None
@@ -275,7 +275,7 @@ PAIRS = 64
 RESAMPLED = 0.2  # relative deviation that interpolation may cause on the smooth probe
 
 
-def verify(contract: Contract, x: Inputs, seed: int) -> None:
+def verify(contract: Contract, x: InputLeaves, seed: int) -> None:
     """Raise NotAnActionError with the witness (g, h) if some input's action is none.
 
     Exact actions are held to rounding on the largest inputs. Resampled ones are held to 20 % on a smooth image, which

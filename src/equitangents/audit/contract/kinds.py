@@ -14,17 +14,17 @@ import numpy as np
 from jaxtyping import Int
 
 from equitangents._types import Element, Tree
-from equitangents.actions.given_maps import FunctionMap, GivenMap, ImageBoxes, ImagePoints
 from equitangents.actions.kinds import Kinds
 from equitangents.actions.positions import check_permutation_table
-from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place
+from equitangents.actions.unchecked import FunctionMap, ImageBoxes, ImagePoints, UncheckedAction
+from equitangents.audit.contract.leaf_actions import LeafAction, LeafKind, Place
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import Group, SymmetryGroup
 from equitangents.groups.families import check_permutations
 
 
 @final
-class Custom(Kind):
+class Custom(LeafKind):
     """Any map x ↦ function(g, x) as what a named group does to one array, for `inputs=` or `output_action` of an audit.
 
     g is an angle in degrees (SO2), a 3×3 matrix (SO3, O3), a permutation (S_n), or a number of a finite group. NumPy
@@ -61,7 +61,7 @@ BoxFormat = Literal["xyxy", "cxcywh"]
 Pixels = Literal["edges", "centres"]
 
 
-class InImages(Kind):
+class InImages(LeafKind):
     """What lies in images by coordinates, of a `size`, `normalized` or in pixels."""
 
     def __init__(self, size: tuple[int, int] | None, normalized: bool, pixels: Pixels) -> None:
@@ -179,7 +179,7 @@ def spelled(group: Group, of_generators: Sequence[np.ndarray]) -> Int[np.ndarray
 
 
 @final
-class Labels(Kind):
+class Labels(LeafKind):
     """How classes or channels change places: class c goes to `permutation[c]`, for `output_action` of an audit.
 
     Args:
@@ -227,7 +227,7 @@ class Labels(Kind):
 
 
 @final
-class LabelsAction(GivenMap):
+class LabelsAction(UncheckedAction):
     """A table of permutations (|G|, K) that is known to respect products, on scores and on class numbers alike."""
 
     permutes_entries = True

@@ -198,7 +198,7 @@ class Place:
         return self.layout if len(self.shape) > 2 else None
 
 
-class Kind(ABC):
+class LeafKind(ABC):
     """What one array is to a group, said by an object: for `inputs=` or `output_action` of an audit."""
 
     items: AnyAction = None

@@ -19,11 +19,11 @@ from scipy.linalg import block_diag
 
 from equitangents._types import AnyAction, Tree
 from equitangents.actions.action import image_hint
-from equitangents.actions.given_maps import ClassMasks, MatrixAction
 from equitangents.actions.kinds import KINDS, Kinds, kinds_named
+from equitangents.actions.unchecked import ClassMasks, MatrixAction
 from equitangents.audit.contract.kinds import Boxes, Keypoints
-from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place, leaf
-from equitangents.audit.contract.trees import Inputs, Layout, Shared, spatial
+from equitangents.audit.contract.leaf_actions import LeafAction, LeafKind, Place, leaf
+from equitangents.audit.contract.trees import InputLeaves, Layout, Shared, spatial
 from equitangents.audit.contract.unordered import PixelClasses
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.names import GroupName, Space, parse_group_name
@@ -37,7 +37,7 @@ _ONLY_KIND = {"permutations": "points", "reversal": "sequences", "sign": "values
 _PERMUTED = ("points", "pairs", "nodes", "rows", "sets")
 
 
-def named_group(name: str, x: Inputs, kinds: Sequence[Any], layout: Layout | None) -> Kinds:
+def named_group(name: str, x: InputLeaves, kinds: Sequence[Any], layout: Layout | None) -> Kinds:
     """The group called `name`, with the number of points, or the grid, taken from the inputs."""
     named = parse_group_name("group", name)
     chosen = [(k, array) for k, array in zip(kinds, x.leaves, strict=True) if isinstance(k, str) and k not in UNMOVED]
@@ -46,7 +46,7 @@ def named_group(name: str, x: Inputs, kinds: Sequence[Any], layout: Layout | Non
     return kinds_named(named, group)
 
 
-def kind_of_only_input(name: str, x: Inputs) -> str:
+def kind_of_only_input(name: str, x: InputLeaves) -> str:
     """What an only input must be; an error where that would be a guess."""
     named = parse_group_name("group", name)
     if len(x.leaves) > 1:
@@ -71,7 +71,7 @@ def leaf_of_kind(place: Place, kind: AnyAction) -> LeafAction | None:
     if kind in UNMOVED:
         return None
     found = _PLACES.get(kind) if isinstance(kind, str) else kind
-    if isinstance(found, Kind):
+    if isinstance(found, LeafKind):
         return found.leaf(place, leaf_of_kind(place, found.items))
     kinds, shape = place.kinds, place.shape
     if found is not None or kinds is None:

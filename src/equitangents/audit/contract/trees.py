@@ -52,7 +52,7 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class InputLeaves:
     """The leaves of x, batch first, with their names and how to put them together again; `n` inputs."""
 
     leaves: tuple[Any, ...]
@@ -62,7 +62,7 @@ class Inputs:
     axes: tuple[int, ...] = ()
     """Where the model has the batch of every leaf; empty: all along the first axis."""
 
-    def subset(self, chosen: Any) -> Inputs:
+    def subset(self, chosen: Any) -> InputLeaves:
         """Some of the inputs."""
         return self.mapped(lambda a: a[chosen])
 
@@ -71,11 +71,11 @@ class Inputs:
         """The arrays that have one row an input, without what inputs share."""
         return [a for a in self.leaves if not isinstance(a, Shared)]
 
-    def mapped(self, change: Callable[[np.ndarray], np.ndarray]) -> Inputs:
+    def mapped(self, change: Callable[[np.ndarray], np.ndarray]) -> InputLeaves:
         """The inputs with every array changed that is not shared."""
         return self.replaced([a if isinstance(a, Shared) else change(a) for a in self.leaves])
 
-    def replaced(self, leaves: Sequence[Any]) -> Inputs:
+    def replaced(self, leaves: Sequence[Any]) -> InputLeaves:
         """Other arrays in place of these."""
         n = next(len(a) for a in leaves if not isinstance(a, Shared))
         return replace(self, leaves=tuple(leaves), n=n)
@@ -92,7 +92,7 @@ class Inputs:
         return self.tree([Shared(copied(a.value)) if isinstance(a, Shared) else copied(a) for a in self.leaves])
 
 
-def as_inputs(x: Tree, called: str = "x") -> Inputs:
+def as_inputs(x: Tree, called: str = "x") -> InputLeaves:
     """x as NumPy arrays with names; raises errors that name the array that cannot be used."""
     if isinstance(x, list) and not any(isinstance(part, np.ndarray | jax.Array | Shared | Batch) for part in x):
         x = as_rectangular(called, x)  # nested lists of numbers are one array
@@ -113,7 +113,7 @@ def as_inputs(x: Tree, called: str = "x") -> Inputs:
             "zeros, and give a mask as a second input"
         )
     axes = tuple(leaf.axis if isinstance(leaf, Batch) else 0 for _, leaf in pairs)
-    return Inputs(leaves, names, structure, next(iter(sizes.values())), axes if any(axes) else ())
+    return InputLeaves(leaves, names, structure, next(iter(sizes.values())), axes if any(axes) else ())
 
 
 def along_axis(x: Tree, axis: int) -> Tree:

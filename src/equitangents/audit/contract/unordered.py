@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 
 from equitangents._types import AnyAction, Tree
 from equitangents.audit.contract.kinds import unmoved
-from equitangents.audit.contract.leaf_actions import Comparison, Kind, LeafAction, Place
+from equitangents.audit.contract.leaf_actions import Comparison, LeafAction, LeafKind, Place
 from equitangents.audit.contract.trees import on_host
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 
@@ -138,7 +138,7 @@ _DEFAULT = "as the match says"
 
 
 @final
-class Unordered(Kind):
+class Unordered(LeafKind):
     """Sets of items, (N, items, numbers), whose order means nothing, for `output_action` of an audit.
 
     Rows of zeros are no items. Models may also return lists of N arrays of different lengths.

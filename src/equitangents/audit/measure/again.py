@@ -25,7 +25,7 @@ from scipy.special import ndtri
 
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions, apart
-from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.contract.trees import InputLeaves
 from equitangents.audit.measure.floors import (
     PERTURBATION,
     ROUNDING,
@@ -40,7 +40,7 @@ from equitangents.audit.measure.floors import (
 from equitangents.audit.measure.judge import SINGLE, Judgement, Measured, judge, unexact
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import AuditTask, batches, eps
-from equitangents.audit.report.numbers import FACTOR, Estimate, Unit
+from equitangents.audit.report.numbers import FACTOR, MeanEstimate, Unit
 from equitangents.audit.report.sections import Counterexample, FloatFloor
 from equitangents.metrics.measure import ratio
 
@@ -110,7 +110,7 @@ def _judged(m: Measured, tried: np.ndarray, rows: np.ndarray, stays: np.ndarray,
     above[:, tried] = (_root(mean - half) > np.maximum(least, noise / 4) + beside) & judged[:, None]
     kept = bool((_root(mean + half) <= np.maximum(max(ROUNDING, least), noise / 2) + beside)[judged].all())
     o, k = np.unravel_index(int(np.argmax(np.where(judged[:, None], mean, -np.inf))), mean.shape)
-    steady = Estimate(*(float(_root(v)[o, k]) for v in (mean, mean - half, mean + half)))
+    steady = MeanEstimate(*(float(_root(v)[o, k]) for v in (mean, mean - half, mean + half)))
     far = judgement.far if above.any() else np.zeros_like(judgement.far)
     headline = replace(judgement.headline, steady=steady, steady_unit=unit)
     return replace(judgement, headline=headline, settled=kept and not above.any(), above=above, far=far)
@@ -121,7 +121,7 @@ def _root(a: np.ndarray) -> np.ndarray:
 
 
 def _squares(
-    task: AuditTask, orbits: Orbits, copies: list[Inputs], tried: np.ndarray, run: object
+    task: AuditTask, orbits: Orbits, copies: list[InputLeaves], tried: np.ndarray, run: object
 ) -> tuple[Float[np.ndarray, "outputs E n"], Float[np.ndarray, "outputs E n"]]:
     """(what stays, what changes from copy to copy) of every output, element and input, squared."""
     outputs, K, n = len(orbits.separate), len(copies), copies[0].n
@@ -143,7 +143,7 @@ def _squares(
     return stays, own / K - stays
 
 
-def _copy(x: Inputs, rng: np.random.Generator) -> Inputs:
+def _copy(x: InputLeaves, rng: np.random.Generator) -> InputLeaves:
     """x with every real number changed by some share of it; zeros, masks and whole numbers stay."""
     change = lambda a: (a * (1 + _SHARE * rng.standard_normal(a.shape))).astype(a.dtype) if a.dtype.kind == "f" else a
     return x.mapped(change)
@@ -212,7 +212,7 @@ def _again(m: Measured, o: int, k: int, i: int) -> tuple[float, float, float]:
     return float(error), float(max(own, judgement.output_element_floors[o, k])), noise if random else 0.0
 
 
-def _rounding(task: AuditTask, x: Inputs, y: Answer, actions: Actions) -> np.ndarray:
+def _rounding(task: AuditTask, x: InputLeaves, y: Answer, actions: Actions) -> np.ndarray:
     """What rounding may do to the outputs for x: (outputs, n)."""
     sizes = actions.sizes(y.leaves)
     method, _, rounding = rounding_of(task, x, y, sizes, True, actions)

@@ -15,10 +15,10 @@ from jaxtyping import Float
 
 from equitangents.audit.adapters.callables import EnsembleModel
 from equitangents.audit.contract.leaf_actions import Actions
-from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.contract.trees import InputLeaves
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.task import AuditTask, flattened
-from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.report.numbers import MeanEstimate
 from equitangents.audit.report.sections import EnsembleSection, EnsembleSize
 from equitangents.statistics import FEWEST, no_interval, squared_mean
 
@@ -44,7 +44,9 @@ def ensemble_law(m: Measured) -> EnsembleSection | str:
     return _section(task, D)
 
 
-def _members(task: AuditTask, x: Inputs, elements: list[Any], actions: Actions) -> Float[np.ndarray, "M E1 n K"] | None:
+def _members(
+    task: AuditTask, x: InputLeaves, elements: list[Any], actions: Actions
+) -> Float[np.ndarray, "M E1 n K"] | None:
     """ρ(g)⁻¹f_m(ρ(g)x) of every member, the identity first."""
     group = task.contract.group
     moved = [x, *(task.contract.move(g, x) for g in elements)]
@@ -81,7 +83,7 @@ def _section(task: AuditTask, D: np.ndarray) -> EnsembleSection:
         members=M,
         sizes=sizes,
         finite=math.sqrt(finite2),
-        limit=Estimate(limit2, low, high).rooted,
+        limit=MeanEstimate(limit2, low, high).rooted,
     )
 
 

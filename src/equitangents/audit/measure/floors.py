@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 
 from equitangents.audit.adapters.model import Answer, chosen
 from equitangents.audit.contract.leaf_actions import Actions
-from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.contract.trees import InputLeaves
 from equitangents.audit.measure.task import AuditTask, check_same_shapes, eps
 from equitangents.audit.report.sections import FloatFloor
 from equitangents.errors import EquitangentsError
@@ -42,7 +42,7 @@ PERTURBATION = 8.0  # layers round their sums, too, not only their inputs
 
 
 @dataclass(frozen=True, eq=False)
-class Floors:
+class OutputNoiseFloors:
     """Floors of every output alone on some rows, as norms; class numbers count 1 where they differ."""
 
     resampled: Float[np.ndarray, "outputs E n"]
@@ -79,7 +79,7 @@ class Floors:
         return resampled + 2 * self.float_floor.value + self.noise
 
 
-def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Floors:
+def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> OutputNoiseFloors:
     """Floors on `most` of the task's inputs at most."""
     rows = task.rows(most)
     x = task.x.subset(rows)
@@ -96,7 +96,7 @@ def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Floor
     noise = relative(twice)
     deterministic = noise <= tolerance
     method, response, rounding = rounding_of(task, x, y, sizes, deterministic, actions)
-    return Floors(
+    return OutputNoiseFloors(
         resampled=resampling(task, x, y, actions),
         sizes=sizes,
         rounding=rounding,
@@ -110,7 +110,7 @@ def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Floor
     )
 
 
-def resampling(task: AuditTask, x: Inputs, y: Answer, actions: Actions) -> Float[np.ndarray, "outputs E n"]:
+def resampling(task: AuditTask, x: InputLeaves, y: Answer, actions: Actions) -> Float[np.ndarray, "outputs E n"]:
     """The larger of round trip and reference for every output, element and row of x, as norms; 0 for exact elements."""
     contract, group = task.contract, task.contract.group
     found = np.zeros((len(y.leaves), len(task.elements), x.n))
@@ -133,7 +133,7 @@ def resampling(task: AuditTask, x: Inputs, y: Answer, actions: Actions) -> Float
 
 
 def rounding_of(
-    task: AuditTask, x: Inputs, y: Answer, sizes: np.ndarray, deterministic: bool, actions: Actions
+    task: AuditTask, x: InputLeaves, y: Answer, sizes: np.ndarray, deterministic: bool, actions: Actions
 ) -> tuple[Literal["float64", "perturbation", "none"], np.ndarray, Float[np.ndarray, "outputs n"]]:
     """(how it is known, by how much rounding was seen to change every output for x, what it may do), as norms."""
     unit = eps(y.dtype)
@@ -157,7 +157,7 @@ def rounding_of(
     return "perturbation", response, PERTURBATION * (response + unit * sizes)
 
 
-def jitter(task: AuditTask, x: Inputs, actions: Actions) -> Float[np.ndarray, "outputs n"]:
+def jitter(task: AuditTask, x: InputLeaves, actions: Actions) -> Float[np.ndarray, "outputs n"]:
     """How far answers for inputs changed by one rounding, this way or that, lie from each other, as norms.
 
     Other than `rounding_of` it leaves f(x) itself out: a value that f takes at one point alone is no rounding.
@@ -167,19 +167,19 @@ def jitter(task: AuditTask, x: Inputs, actions: Actions) -> Float[np.ndarray, "o
     return np.max([actions.apart(a, b) for i, a in enumerate(ys) for b in ys[:i]], axis=0)
 
 
-def in_double(task: AuditTask, x: Inputs) -> int:
+def in_double(task: AuditTask, x: InputLeaves) -> int:
     """How many inputs are evaluated in double precision: few large ones, as that takes ten times as long or more."""
     numbers = sum(a[:1].size for a in x.batches)
     return min(x.n, x.n if numbers <= _LARGE else _FEW_QUICK if task.settings.quick else _FEW)
 
 
-def widened(x: Inputs) -> Inputs:
+def widened(x: InputLeaves) -> InputLeaves:
     """x in double precision."""
     return x.mapped(lambda a: a.astype(_WIDE.get(a.dtype.kind, a.dtype)))
 
 
 def double_of(
-    task: AuditTask, x: Inputs, actions: Actions, dtype: np.dtype
+    task: AuditTask, x: InputLeaves, actions: Actions, dtype: np.dtype
 ) -> tuple[Answer, Callable[[Any], Any]] | None:
     """(outputs for the first of x in double precision, what gives them); of a model that is in it, the model itself.
 
@@ -226,7 +226,7 @@ def _drowned(response: Float[np.ndarray, "outputs n"], sizes: Float[np.ndarray, 
     return np.median(np.where(sizes > 0, ratio(response, sizes), 1.0), axis=1) >= _DROWNED
 
 
-def _shaken(x: Inputs, unit: float, seed: int) -> Inputs:
+def _shaken(x: InputLeaves, unit: float, seed: int) -> InputLeaves:
     """x with every number changed by one rounding, up or down."""
     rng = np.random.default_rng(seed)
 
@@ -239,7 +239,7 @@ def _shaken(x: Inputs, unit: float, seed: int) -> Inputs:
     return x.mapped(shaken)
 
 
-def _attempt(task: AuditTask, x: Inputs, run: object) -> Answer | None:
+def _attempt(task: AuditTask, x: InputLeaves, run: object) -> Answer | None:
     """The outputs in double precision, or None where the model does not take it."""
     try:
         return task.evaluate(x, run)  # type: ignore[arg-type]

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.actions.given_maps import RelabelledIndices
+from equitangents.actions.unchecked import RelabelledIndices
 from equitangents.audit.contract.kinds import LabelsAction
 from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
+from equitangents.audit.contract.trees import InputLeaves, Shared, as_inputs
 from equitangents.audit.measure.floors import UNINFORMATIVE, measure_floors, resampling
 from equitangents.audit.measure.judge import Measured, make_scales, of_inputs
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.task import AuditTask
-from equitangents.audit.report.numbers import Estimate, standing
+from equitangents.audit.report.numbers import MeanEstimate, standing
 from equitangents.audit.report.sections import HOLDING, SetKind, SetResult
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.metrics.measure import ratio
@@ -25,7 +25,7 @@ ROWS = 128
 _FLOOR_ROWS = 16
 
 
-def off_data_sets(task: AuditTask, without: Callable[[str, str], None]) -> list[tuple[str, SetKind, Inputs]]:
+def off_data_sets(task: AuditTask, without: Callable[[str, str], None]) -> list[tuple[str, SetKind, InputLeaves]]:
     """What `off_data` asks for: True the noise and the shuffled data, a mapping other sets by name, False nothing.
 
     `without` notes the name of a set that would be the data themselves, and why.
@@ -39,7 +39,7 @@ def off_data_sets(task: AuditTask, without: Callable[[str, str], None]) -> list[
         raise InvalidTypeError("off_data", type(off_data), "True, False or a mapping of sets", verb="is of type")
     x = task.x.subset(task.rows(ROWS))
     rng = np.random.default_rng(task.settings.seed)
-    made: list[tuple[str, SetKind, Inputs]] = [
+    made: list[tuple[str, SetKind, InputLeaves]] = [
         ("noise", "noise", x.replaced(_each(task, x, _noise, rng))),
         ("shuffled", "shuffled", x.replaced(_each(task, x, _shuffled, rng))),
     ]
@@ -50,7 +50,7 @@ def off_data_sets(task: AuditTask, without: Callable[[str, str], None]) -> list[
     return [one for one, is_same in zip(made, same, strict=True) if not is_same]
 
 
-def _given_set(task: AuditTask, name: str, x: Any) -> Inputs:
+def _given_set(task: AuditTask, name: str, x: Any) -> InputLeaves:
     """A set that was given, or an error that names it unless the group can act on it as on the data."""
     found = as_inputs(x, name)
     if found.structure != task.x.structure:
@@ -63,7 +63,7 @@ def _given_set(task: AuditTask, name: str, x: Any) -> Inputs:
     return found
 
 
-def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> SetResult:
+def measure_set(m: Measured, given: tuple[str, SetKind, InputLeaves]) -> SetResult:
     """The error on one set, with its own resampling floor; rounding and noise, relative to outputs, as on the data.
 
     Where these call a model that holds on its data broken by little, its own rounding there is measured, too.
@@ -88,13 +88,15 @@ def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> SetResult:
     return set_result(task, name, kind, orbits, error, floor)
 
 
-def set_result(task: AuditTask, name: str, kind: SetKind, orbits: Orbits, error: Estimate, floor: float) -> SetResult:
+def set_result(
+    task: AuditTask, name: str, kind: SetKind, orbits: Orbits, error: MeanEstimate, floor: float
+) -> SetResult:
     """A set's error and floor in the headline's unit, and whether it is above them."""
     above = floor <= UNINFORMATIVE and standing(error, floor, task.settings.tolerance) == "above"
     return SetResult(name, kind, orbits.errors.shape[1], error, floor, above)
 
 
-def _each(task: AuditTask, x: Inputs, change: Any, rng: np.random.Generator) -> list[Any]:
+def _each(task: AuditTask, x: InputLeaves, change: Any, rng: np.random.Generator) -> list[Any]:
     """Inputs that the group moves are changed; the others, masks and types, and numbers that are names, stay."""
     pairs = zip(task.contract.inputs, x.leaves, strict=True)
     return [a if action is None or _are_names(action, a) else change(a, rng) for action, a in pairs]

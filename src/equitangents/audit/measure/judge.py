@@ -25,11 +25,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import ndtri
 
-from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.floors import ROUNDING, UNINFORMATIVE, Floors
+from equitangents.audit.contract.trees import InputLeaves
+from equitangents.audit.measure.floors import ROUNDING, UNINFORMATIVE, OutputNoiseFloors
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import AuditTask, Resampler, spread_of
-from equitangents.audit.report.numbers import FACTOR, Estimate, Spread, Unit, standing
+from equitangents.audit.report.numbers import FACTOR, MeanEstimate, Spread, Unit, standing
 from equitangents.audit.report.sections import (
     Counterexample,
     Headline,
@@ -39,7 +39,7 @@ from equitangents.audit.report.sections import (
     UndefinedPose,
     Verdict,
 )
-from equitangents.audit.settings import Settings
+from equitangents.audit.settings import AuditSettings
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import ratio
 
@@ -51,7 +51,7 @@ SINGLE = 4.0
 class Judgement:
     """Errors and floors in the headline's unit, for every output, element and input."""
 
-    scales: Scales
+    scales: OutputScales
     headline: Headline
     by_spread: Spread | None
     """The error relative to the spread between inputs; None where no output has one."""
@@ -59,7 +59,7 @@ class Judgement:
     elements: list[Spread]
     """The error under every element, the largest over the outputs that are judged."""
     element_floors: Float[np.ndarray, " E"]
-    outputs: list[Estimate]
+    outputs: list[MeanEstimate]
     """The mean error of every output, over all elements."""
     output_element_floors: Float[np.ndarray, "outputs E"]
     at_floor: Bool[np.ndarray, "outputs E"]
@@ -77,7 +77,7 @@ class Judgement:
     """Whether all of the error that is no rounding, where that was looked at, is no more than rounding does."""
 
 
-def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
+def judge(task: AuditTask, orbits: Orbits, floors: OutputNoiseFloors) -> Judgement:
     """The judgement of a task's orbits."""
     told = task.settings
     scales = make_scales(orbits, floors, told)
@@ -118,7 +118,9 @@ def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
     )
 
 
-def choose_unit(scales: Scales, told: Settings, errors_in: Callable[[Unit], np.ndarray]) -> tuple[Unit, bool]:
+def choose_unit(
+    scales: OutputScales, told: AuditSettings, errors_in: Callable[[Unit], np.ndarray]
+) -> tuple[Unit, bool]:
     """The headline's unit, and whether it was asked for where both have a meaning."""
     judged = np.flatnonzero(scales.judged)
     if scales.nothing or np.isfinite(scales.given[judged]).all():
@@ -149,7 +151,7 @@ def compared(
     if tolerance is not None and tests > 1 and math.isfinite(estimate.mean) and not math.isnan(estimate.low):
         alpha = 1 - confidence
         wider = float(ndtri(1 - alpha / 2 / tests) / ndtri(1 - alpha / 2))
-        told = Estimate(found.mean, found.mean - (found.mean - found.low) * wider, found.high)
+        told = MeanEstimate(found.mean, found.mean - (found.mean - found.low) * wider, found.high)
     return standing(found, floor) == "within", standing(told, floor, tolerance) == "above"
 
 
@@ -178,14 +180,14 @@ def _compare(
     return at_floor, above
 
 
-def of_inputs(scales: Scales, unit: Unit, floors: Floors) -> Float[np.ndarray, "outputs E"]:
+def of_inputs(scales: OutputScales, unit: Unit, floors: OutputNoiseFloors) -> Float[np.ndarray, "outputs E"]:
     """The floor of every output and element: resampling, two roundings, and the noise, mean over inputs."""
     resampled = scales.relative(unit, floors.resampled, floors.rows).mean(axis=2)
     return resampled + scales.relative(unit, floors.always, floors.rows).mean(axis=1)[:, None]
 
 
 def _far(
-    scales: Scales, unit: Unit, floors: Floors, separate: np.ndarray, tolerance: float | None
+    scales: OutputScales, unit: Unit, floors: OutputNoiseFloors, separate: np.ndarray, tolerance: float | None
 ) -> Bool[np.ndarray, "outputs E N"]:
     """Errors above `SINGLE` times the largest floor of any input there, of outputs that are judged.
 
@@ -196,7 +198,7 @@ def _far(
     return (separate > np.maximum(SINGLE * floor.max(axis=2, keepdims=True), tolerance or 0.0)) & told
 
 
-_NO_ERROR = Estimate(0.0, 0.0, 0.0)
+_NO_ERROR = MeanEstimate(0.0, 0.0, 0.0)
 Hidden = Literal["tolerance", "spread", "rounding", "interpolation"]
 
 
@@ -224,7 +226,7 @@ def unexact(judgement: Judgement) -> Hidden | None:
     return "interpolation" if not headline.floor <= UNINFORMATIVE else None
 
 
-def decide(judgement: Judgement, floors: Floors) -> tuple[Verdict, Reason]:
+def decide(judgement: Judgement, floors: OutputNoiseFloors) -> tuple[Verdict, Reason]:
     """ "broken" if some output fails under some element, "equivariant" if all are at their floors, which hide nothing.
 
     One counterexample suffices. With a tolerance, violations up to it are "equivariant within tolerance", and only
@@ -274,15 +276,15 @@ class Measured:
     y: np.ndarray | None
     sought: list[RuleResult] | None
     """What was found of how the outputs move, where that was asked for."""
-    sets: list[tuple[str, SetKind, Inputs]]
+    sets: list[tuple[str, SetKind, InputLeaves]]
     """Other inputs, off the data."""
     orbits: Orbits
-    floors: Floors
+    floors: OutputNoiseFloors
     judgement: Judgement
     verdict: Verdict
     reason: Reason
     """Why the verdict is what it is."""
-    same: Estimate | None
+    same: MeanEstimate | None
     """Share of predictions that stay the same; None without classes."""
 
 
@@ -291,7 +293,7 @@ _SIGNAL = 1e-10  # differences below this share of the outputs are no signal tha
 
 
 @dataclass(frozen=True, eq=False)
-class Scales:
+class OutputScales:
     """The possible divisors of every output."""
 
     sizes: Float[np.ndarray, "outputs N"]
@@ -357,7 +359,7 @@ class Scales:
         return np.where(np.isnan(fixed)[:, None], sizes, fixed[:, None])
 
 
-def make_scales(orbits: Orbits, floors: Floors | None, told: Settings) -> Scales:
+def make_scales(orbits: Orbits, floors: OutputNoiseFloors | None, told: AuditSettings) -> OutputScales:
     """The divisors of outputs whose rounding is known (of other sets of inputs it is not, and nothing vanishes)."""
     none = np.zeros(len(orbits.spreads))
     roundings, drowned = (none, none > 0) if floors is None else (floors.roundings, floors.drowned)
@@ -371,7 +373,7 @@ def make_scales(orbits: Orbits, floors: Floors | None, told: Settings) -> Scales
     ]
     if orbits.probabilities and orbits.classes and told.relative_to == "larger":
         own[0] = own[0] or "probability"
-    return Scales(
+    return OutputScales(
         sizes=orbits.separate_sizes,
         spreads=np.where(alike, math.nan, orbits.spreads),
         given=given_scales(told.output_scale, orbits.output_names),

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.audit.adapters import LayerTrace, Model
-from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.contract.trees import InputLeaves
 from equitangents.audit.measure.judge import NO_GROUP, Measured
 from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.sections import LayerReason, LayerResult, LayerSection
@@ -71,7 +71,7 @@ def _affordable(task: AuditTask, model: Model) -> int:
     return int(np.clip(_BYTES // max(held, 1), _FEWEST_ROWS, _ROWS))
 
 
-def _follow(task: AuditTask, model: Model, x: Inputs) -> tuple[list[LayerResult], str | None, LayerReason]:
+def _follow(task: AuditTask, model: Model, x: InputLeaves) -> tuple[list[LayerResult], str | None, LayerReason]:
     """(every layer, where the violation starts, why): x, x again, and moved x run through the layers."""
     start = _traced(task, model, x)
     if not start:
@@ -115,7 +115,7 @@ def _raise(
             table[i] = np.maximum(table[i], misfit(a, b))
 
 
-def _traced(task: AuditTask, model: Model, x: Inputs) -> list[LayerTrace] | None:
+def _traced(task: AuditTask, model: Model, x: InputLeaves) -> list[LayerTrace] | None:
     """The layers' features for x; what the model's library raises is told in one line."""
     began = time.perf_counter()
     try:

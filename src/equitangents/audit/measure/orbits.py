@@ -24,9 +24,9 @@ from jaxtyping import Bool, Float, Int, Num
 
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
-from equitangents.audit.contract.trees import Inputs, Shared, dotted
+from equitangents.audit.contract.trees import InputLeaves, Shared, dotted
 from equitangents.audit.measure.task import AuditTask, batches, check_same_shapes, flattened
-from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.report.numbers import MeanEstimate
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.metrics.measure import ratio
 
@@ -152,7 +152,7 @@ class RunningSpread:
         return self._unit * math.sqrt(squares / (rows - copies))
 
 
-def measure_orbits(task: AuditTask, x: Inputs | None = None) -> Orbits:
+def measure_orbits(task: AuditTask, x: InputLeaves | None = None) -> Orbits:
     """One pass over x (the task's own inputs if none are given): f(x) of every batch, then f(ρ_X(g)x) for every g."""
     x = task.x if x is None else x
     contract, found = task.contract, None
@@ -343,7 +343,7 @@ _UNKNOWN = int(np.iinfo(np.int64).min)
 """In place of a label that no column of f(x) stands for."""
 
 
-def same_predictions(task: AuditTask, orbits: Orbits) -> Estimate | None:
+def same_predictions(task: AuditTask, orbits: Orbits) -> MeanEstimate | None:
     """Share of the elements but the identity that keep the predicted class, with its interval; None without classes."""
     same = orbits.same_class
     return None if same is None else task.resampler(len(orbits.kept)).mean(same.mean(axis=0), bounds=(0.0, 1.0))

@@ -18,36 +18,36 @@ from equitangents._types import Tree
 from equitangents.audit.adapters.callables import EstimatorModel
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions
-from equitangents.audit.contract.trees import Batch, Inputs, Shared, as_inputs
+from equitangents.audit.contract.trees import Batch, InputLeaves, Shared, as_inputs
 from equitangents.audit.measure.judge import Measured, make_scales
 from equitangents.audit.measure.orbits import measure_orbits, task_error
 from equitangents.audit.measure.task import AuditTask, Clock, flattened
-from equitangents.audit.report.numbers import FACTOR, Estimate
-from equitangents.audit.report.sections import AUGMENTATION, AVERAGING, How, Missing, Remedy
+from equitangents.audit.report.numbers import FACTOR, MeanEstimate
+from equitangents.audit.report.sections import AUGMENTATION, AVERAGING, How, MissingSection, Remedy
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import norms
 
 _ROWS = 16
-NOTHING_LEFT = Estimate(0.0, 0.0, 0.0)
+NOTHING_LEFT = MeanEstimate(0.0, 0.0, 0.0)
 SAME = "outputs would be the same for all inputs"
 INFINITE = "the group has too many elements to list, or infinitely many; average over a finite subgroup"
 
 
-def remedies(m: Measured) -> list[Remedy | Missing]:
+def remedies(m: Measured) -> list[Remedy | MissingSection]:
     """Both remedies, those that make the model worse at its task last; why one is not offered first."""
     made = [_averaging(m), _augmentation(m)]
     return sorted(made, key=lambda r: isinstance(r, Remedy) and 1 + r.worse)
 
 
-def _averaging(m: Measured) -> Remedy | Missing:
+def _averaging(m: Measured) -> Remedy | MissingSection:
     """f̄(x) = mean over g of ρ(g)⁻¹f(ρ(g)x), which is equivariant by itself only if f answers the same each time."""
     task, orbits, phi = m.task, m.orbits, m.orbits.signals
     if task.contract.group.elements is None:
-        return Missing(AVERAGING, INFINITE)
+        return MissingSection(AVERAGING, INFINITE)
     mean = phi.mean(axis=0)
     if not orbits.no_mean and m.verdict != "equivariant" and _lost(m, mean):
-        return Missing(AVERAGING, SAME)
-    after: Estimate | None
+        return MissingSection(AVERAGING, SAME)
+    after: MeanEstimate | None
     how: How
     if orbits.no_mean:
         after, how = None, "no mean"
@@ -68,7 +68,7 @@ def _averaging(m: Measured) -> Remedy | Missing:
     )
 
 
-def _left_by_chance(m: Measured) -> Estimate:
+def _left_by_chance(m: Measured) -> MeanEstimate:
     """How two means over E random elements differ: each keeps 1/√E of the deviations, their difference √2 of that."""
     phi, orbits = m.orbits.signals, m.orbits
     share = math.sqrt(2 / max(len(phi) - 2, 1))
@@ -97,13 +97,13 @@ def _lost(m: Measured, predicted: np.ndarray) -> bool:
     return same(predicted)
 
 
-def _estimate(m: Measured, table: np.ndarray, rows: np.ndarray) -> Estimate:
+def _estimate(m: Measured, table: np.ndarray, rows: np.ndarray) -> MeanEstimate:
     """The mean over inputs of norms (outputs, n) in the headline's unit, the largest over the outputs."""
     errors = m.judgement.scales.largest(m.judgement.headline.unit, table, rows)
     return m.task.over_inputs(len(rows)).mean(errors)
 
 
-def _left_after_averaging(m: Measured) -> Estimate:
+def _left_after_averaging(m: Measured) -> MeanEstimate:
     """The error of the averaged model itself, f̄(ρ(h)x) against f̄(x), for two elements h."""
     task, actions = m.task, m.orbits.actions
     rows = task.rows(_ROWS)
@@ -117,7 +117,7 @@ def _left_after_averaging(m: Measured) -> Estimate:
     return _estimate(m, np.mean(tables, axis=0), rows)
 
 
-def _average(task: AuditTask, x: Inputs, actions: Actions) -> tuple[list[np.ndarray], Answer]:
+def _average(task: AuditTask, x: InputLeaves, actions: Actions) -> tuple[list[np.ndarray], Answer]:
     """(f̄(x), the mean of ρ(g)⁻¹f(ρ(g)x) over the identity and the elements; one of the answers)."""
     group = task.contract.group
     elements = [group.identity, *task.elements]

@@ -77,7 +77,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class RuleCandidate:
     """One rule, by name and as an action."""
 
     kind: Literal["permutation", "kind"]
@@ -193,13 +193,13 @@ def below_zero(values: Float[np.ndarray, " n"], tests: int) -> bool:
     return bool(values.mean() + width < 0)
 
 
-def candidates(contract: Contract, pairs: Pairs) -> list[Candidate]:
+def candidates(contract: Contract, pairs: Pairs) -> list[RuleCandidate]:
     """Rules in the order in which they are preferred; permutations where `pairs` are of the generators of a group."""
     permuted = list(_permuted(contract, contract.group, pairs)) if isinstance(contract.group, Group) else []
     return permuted + ([] if pairs.classes else list(_best_kind(contract, pairs)))
 
 
-def _permuted(contract: Contract, group: Group, pairs: Pairs) -> Iterator[Candidate]:
+def _permuted(contract: Contract, group: Group, pairs: Pairs) -> Iterator[RuleCandidate]:
     """The permutation of channels that fits best, if those of the generators respect every product."""
     layout = contract.output_layout if pairs.y.ndim > 2 else None
     flat = lambda a: to_last(a if a.ndim > 1 else a[:, None], layout)
@@ -218,7 +218,7 @@ def _permuted(contract: Contract, group: Group, pairs: Pairs) -> Iterator[Candid
     how = cycles(found[0]) if len(found) == 1 else "; ".join(each)
     name = f"the {'classes' if pairs.y.ndim == 2 else 'channels'} are permuted {how}"
     action = LeafAction(LabelsAction(group, table), layout)
-    yield Candidate("permutation", action, name, repr(Labels(np.stack(found))))
+    yield RuleCandidate("permutation", action, name, repr(Labels(np.stack(found))))
 
 
 def permutation(y: Float[np.ndarray, "n C"], z: Float[np.ndarray, "n C"]) -> Int[np.ndarray, " C"]:
@@ -228,7 +228,7 @@ def permutation(y: Float[np.ndarray, "n C"], z: Float[np.ndarray, "n C"]) -> Int
     return linear_sum_assignment(gain + bonus, maximize=True)[1]
 
 
-def _best_kind(contract: Contract, pairs: Pairs) -> Iterator[Candidate]:
+def _best_kind(contract: Contract, pairs: Pairs) -> Iterator[RuleCandidate]:
     """The kind of thing that the group moves which these outputs are nearest to."""
     kinds = [(name, action) for name, action in _kinds(contract, pairs) if not action.action.permutes_entries]
     errors = [float(np.square(pairs.apart(action)).sum()) for _, action in kinds]
@@ -236,7 +236,7 @@ def _best_kind(contract: Contract, pairs: Pairs) -> Iterator[Candidate]:
         most = _ALIKE * min(errors) + 1e-18 * float(np.square(pairs.apart(None)).sum())
         name, action = next(kind for kind, error in zip(kinds, errors, strict=True) if error <= most)
         named = contract.kinds is not None and name in KINDS[contract.kinds.space]
-        yield Candidate("kind", action, f"the outputs move as {name}", f'"{name}"' if named else None)
+        yield RuleCandidate("kind", action, f"the outputs move as {name}", f'"{name}"' if named else None)
 
 
 def _kinds(contract: Contract, pairs: Pairs) -> Iterator[tuple[str, LeafAction]]:

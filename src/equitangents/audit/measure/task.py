@@ -20,11 +20,11 @@ from equitangents._types import AnyAction, DType
 from equitangents.audit.adapters import Answer, Model
 from equitangents.audit.adapters.model import answer
 from equitangents.audit.contract.contract import Contract
-from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.report.numbers import Estimate, Spread
-from equitangents.audit.settings import Settings
+from equitangents.audit.contract.trees import InputLeaves
+from equitangents.audit.report.numbers import MeanEstimate, Spread
+from equitangents.audit.settings import AuditSettings
 from equitangents.errors import EquitangentsError, ShapeError
-from equitangents.metrics.measure import Bootstrap
+from equitangents.metrics.measure import BootstrapSettings
 from equitangents.progress import Progress
 from equitangents.statistics.bootstrap import Bounds, interval_of_mean, resample, table_interval
 
@@ -44,7 +44,7 @@ class Clock:
     """What the model raised last."""
     progress: Progress | None = None
 
-    def timed(self, run: Callable[[Any], Any], x: Inputs) -> Any:
+    def timed(self, run: Callable[[Any], Any], x: InputLeaves) -> Any:
         """`run` of a batch, counted and timed."""
         began = time.perf_counter()
         try:
@@ -67,14 +67,14 @@ class AuditTask:
 
     model: Model
     contract: Contract
-    x: Inputs
+    x: InputLeaves
     elements: list[Any]
     complete: bool
     output_action: AnyAction
     regression: bool
     """Whether the labels are real numbers, so that outputs are not class scores."""
     batch_size: int
-    settings: Settings
+    settings: AuditSettings
     clock: Clock = field(default_factory=Clock)
     given_rows: np.ndarray | None = None
     """Where the inputs stand in the data that were given; None: all of them are audited."""
@@ -99,7 +99,7 @@ class AuditTask:
         """Intervals over this many inputs alone."""
         return _resampler(inputs, None, self.settings.bootstrap)
 
-    def evaluate(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
+    def evaluate(self, x: InputLeaves, run: Callable[[Any], Any] | None = None) -> Answer:
         """The model's outputs for all of x, in batches."""
         return joined([self.batch(x.subset(rows), run) for rows in batches(x.n, self.step)])
 
@@ -109,7 +109,7 @@ class AuditTask:
         size = self.model.fixed_batch
         return self.batch_size if size is None else max(self.batch_size // size, 1) * size
 
-    def batch(self, x: Inputs, run: Callable[[Any], Any] | None = None, finite: bool = True) -> Answer:
+    def batch(self, x: InputLeaves, run: Callable[[Any], Any] | None = None, finite: bool = True) -> Answer:
         """The model's outputs for one batch; NaN and infinite ones are an error unless `finite` is False."""
         least = self.model.least_batch if x.n < self.model.least_batch else None
         size = self.model.fixed_batch or (self.settings.batch_size and self.batch_size) or least
@@ -142,7 +142,7 @@ class AuditTask:
         return np.sort(np.random.default_rng(self.settings.seed).choice(self.x.n, count, replace=False))
 
 
-def _filled_up(one: Callable[[Inputs], Answer], x: Inputs, size: int) -> Answer:
+def _filled_up(one: Callable[[InputLeaves], Answer], x: InputLeaves, size: int) -> Answer:
     """The model's answer in batches of one size, the last one filled up with its last row."""
     parts = []
     for rows in batches(x.n, size):
@@ -158,7 +158,7 @@ def joined(parts: Sequence[Answer]) -> Answer:
 
 
 @lru_cache(maxsize=4)
-def _resampler(inputs: int, elements: int | None, bootstrap: Bootstrap) -> Resampler:
+def _resampler(inputs: int, elements: int | None, bootstrap: BootstrapSettings) -> Resampler:
     """Many parts of one audit share their inputs and elements, and drawing resamples takes longest."""
     return Resampler(inputs, elements, bootstrap)
 
@@ -173,7 +173,7 @@ def batches(n: int, size: int) -> list[np.ndarray]:
     return [np.arange(i, min(i + size, n)) for i in range(0, n, size)]
 
 
-def default_batch_size(x: Inputs) -> int:
+def default_batch_size(x: InputLeaves) -> int:
     """Rows whose inputs take 64 MiB at most, and 256 at most: a model's own arrays are larger than its inputs."""
     row = sum(a[:1].nbytes for a in x.batches)
     return int(max(1, min(_LARGEST_BATCH, _BATCH_BYTES // max(row, 1))))
@@ -198,13 +198,13 @@ _BLOCKS = 4096  # more inputs than these are averaged in blocks before they are 
 class Resampler:
     """Intervals of means over `inputs` inputs, and over `elements` elements if these were sampled (else None)."""
 
-    def __init__(self, inputs: int, elements: int | None, bootstrap: Bootstrap):
+    def __init__(self, inputs: int, elements: int | None, bootstrap: BootstrapSettings):
         self.settings, times, seed = bootstrap, bootstrap.resamples, bootstrap.seed
         self.blocks = np.array_split(np.arange(inputs), min(inputs, _BLOCKS))
         self._columns = resample(len(self.blocks), times, seed)
         self._rows = None if elements is None else resample(elements, times, seed + 1)
 
-    def mean(self, table: Any, bounds: Bounds | None = None) -> Estimate:
+    def mean(self, table: Any, bounds: Bounds | None = None) -> MeanEstimate:
         """The mean of values (inputs,) or of a table (elements, inputs), which lie between `bounds`.
 
         Without bounds, the interval of values of which none is negative holds no negative number.
@@ -221,14 +221,14 @@ class Resampler:
             low, high = interval_of_mean(values, self._columns, level, bounds)
         else:
             low, high = table_interval(blocked, self._rows, self._columns, level, bounds)
-        return Estimate(mean, min(low, mean), max(high, mean)) if low <= high else Estimate(mean, math.nan, math.nan)
+        return MeanEstimate(mean, *((min(low, mean), max(high, mean)) if low <= high else (math.nan, math.nan)))
 
     def spread(self, table: np.ndarray) -> Spread:
         """Mean with interval, quantiles and maximum."""
         return spread_of(self.mean(table), table)
 
 
-def spread_of(estimate: Estimate, values: np.ndarray) -> Spread:
+def spread_of(estimate: MeanEstimate, values: np.ndarray) -> Spread:
     """The distribution of values whose mean is estimated; quantiles are always some of the values."""
     q05, median, q95 = np.quantile(values, [0.05, 0.5, 0.95], method="inverted_cdf").tolist()
     return Spread(estimate, q05, median, q95, float(np.max(values)))

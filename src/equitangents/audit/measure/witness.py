@@ -9,10 +9,10 @@ import numpy as np
 from equitangents.audit.adapters.model import as_real
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.trees import Inputs, Shared
+from equitangents.audit.contract.trees import InputLeaves, Shared
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.task import flattened
-from equitangents.audit.report.sections import OrbitPoint, Witness
+from equitangents.audit.report.sections import AuditWitness, OrbitPoint
 
 _POINTS = 24
 _SIDE = 48  # pixels that are shown along an image's longer side
@@ -20,7 +20,7 @@ _NUMBERS = 3 * _SIDE**2
 _OUTPUTS = 64
 
 
-def worst_input(m: Measured) -> Witness:
+def worst_input(m: Measured) -> AuditWitness:
     """The pair of input and element with the largest error, and the input's orbit."""
     task = m.task
     errors = m.judgement.scales.largest(m.judgement.headline.unit, m.orbits.separate)
@@ -33,7 +33,7 @@ def worst_input(m: Measured) -> Witness:
     together = x.replaced([a if isinstance(a, Shared) else np.concatenate(copies)
                            for a, *copies in zip(x.leaves, *(one.leaves for one in orbit), strict=True)])  # fmt: skip
     predictions = flattened(task.evaluate(together).leaves)
-    return Witness(
+    return AuditWitness(
         index=task.row(i),
         label=contract.label(g),
         parameter=contract.group.parameter(g),
@@ -51,7 +51,7 @@ def worst_input(m: Measured) -> Witness:
     )
 
 
-def _pictures(contract: Contract, x: Inputs) -> dict[str, Any]:
+def _pictures(contract: Contract, x: InputLeaves) -> dict[str, Any]:
     """What the group moves of one input, by name; what is large is left out."""
     moved = zip(x.names, contract.inputs, x.leaves, strict=True)
     small = {name: _small(np.asarray(a[0]), action) for name, action, a in moved if action is not None}

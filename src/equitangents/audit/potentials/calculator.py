@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.actions.given_maps import INDICES
+from equitangents.actions.unchecked import INDICES
 from equitangents.audit.adapters.model import in_short
 from equitangents.errors import (
     EquitangentsError,

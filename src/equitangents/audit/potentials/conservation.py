@@ -34,7 +34,7 @@ from equitangents.audit.potentials.calculator import Potential, Values
 from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import ENOUGH, Row, Sampling, Trial, single
 from equitangents.audit.potentials.structures import free
-from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.report.numbers import MeanEstimate
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -200,14 +200,14 @@ def _squares(S: np.ndarray, J: np.ndarray, probes: np.ndarray) -> np.ndarray:
     return pairs.mean(axis=1) / np.maximum(J[:, probes].mean(axis=1), 1e-300)
 
 
-def _jackknife(s: Sampling, table: Float[np.ndarray, "all_and_without_one structures"]) -> Estimate:
+def _jackknife(s: Sampling, table: Float[np.ndarray, "all_and_without_one structures"]) -> MeanEstimate:
     """The mean over structures; of few of them the interval is a jackknife of logarithms over probes."""
     if table.shape[1] >= ENOUGH or not table[0].any():
         return s.mean(table[:1])
     logs = np.log(np.maximum(table.mean(axis=1), 1e-300))
     error = float(np.sqrt((_PROBES - 1) / _PROBES * ((logs[1:] - logs[1:].mean()) ** 2).sum()))
     width = float(stdtrit(_PROBES - 1, (1 + s.confidence) / 2)) * error
-    return Estimate(*(float(np.exp(logs[0] + sign * width)) for sign in (0, -1, 1)))
+    return MeanEstimate(*(float(np.exp(logs[0] + sign * width)) for sign in (0, -1, 1)))
 
 
 DRIFT = 1.0

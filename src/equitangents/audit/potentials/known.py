@@ -41,7 +41,7 @@ _NOISE = 1e3  # roundings by which repeats may differ on parallel machines: more
 
 
 @dataclass(eq=False)
-class Floors:
+class StructureNoiseFloors:
     """What floors of one structure are made of: nulls of every quantity by test, and repeats that differ."""
 
     sizes: dict[str, float]
@@ -79,7 +79,7 @@ def _errors(potential: Potential, atoms: Atoms, expected: Values) -> dict[str, f
     return {n: potential.quantities[n].apart(found[n], v, len(atoms)) for n, v in expected.items() if n in found}
 
 
-def _repeat(potential: Potential, atoms: Atoms, before: Values, floors: Floors) -> bool:
+def _repeat(potential: Potential, atoms: Atoms, before: Values, floors: StructureNoiseFloors) -> bool:
     """Ask once more, and remember what differs; whether anything does."""
     errors = _errors(potential, atoms, before)
     for name, error in errors.items():
@@ -102,7 +102,7 @@ class Known:
     structures: list[Any]
     values: list[Values]
     """What is finite."""
-    floors: list[Floors]
+    floors: list[StructureNoiseFloors]
     at_rest: list[bool]
     tolerances: dict[str, float]
     broken: list[BrokenPose] = field(default_factory=list)
@@ -208,7 +208,9 @@ def as_they_are(
     nulls, rng = (2 if len(given) == 1 and later < _ENOUGH else 1), np.random.default_rng([seed, 1])
     for atoms, v in zip(given, found.values, strict=True):
         sizes = {name: potential.quantities[name].size(value, len(atoms)) for name, value in v.items()}
-        floors = Floors(sizes, {name: min(value.size, _ENTRIES) for name, value in v.items()}, potential.unit)
+        floors = StructureNoiseFloors(
+            sizes, {name: min(value.size, _ENTRIES) for name, value in v.items()}, potential.unit
+        )
         for _ in range(nulls):
             floors.note("as given", null(potential, nudged(atoms, rng), v))
         found.floors.append(floors)

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, StructureResult, worst_row
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.forms import Content, WrittenReport, settings_section
-from equitangents.audit.report.numbers import FACTOR, Estimate, folded, interval, number, standing
+from equitangents.audit.report.numbers import FACTOR, MeanEstimate, folded, interval, number, standing
 from equitangents.audit.report.rows import LENGTH
-from equitangents.audit.report.sections import Missing
+from equitangents.audit.report.sections import MissingSection
 from equitangents.keywords import unknown
 from equitangents.report.numbers import format_number
 from equitangents.report.render import Section, Table
@@ -39,7 +39,7 @@ class AtomsReport(WrittenReport):
     structures: list[StructureResult]
     rows: list[Row]
     """One a test and quantity."""
-    missing: list[Missing]
+    missing: list[MissingSection]
     settings: dict[str, Any]
     versions: dict[str, str]
     evaluations: int
@@ -155,7 +155,7 @@ def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Chec
     return found
 
 
-def _relative(r: Row, error: Estimate, limit: float, name: str) -> Check:
+def _relative(r: Row, error: MeanEstimate, limit: float, name: str) -> Check:
     """A relative error beside its floor and a limit."""
     floor = r.floor * error.mean / r.error.mean if r.error.mean else 0.0
     stands = standing(error, floor, limit)

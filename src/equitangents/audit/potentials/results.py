@@ -15,18 +15,18 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.audit.measure.task import Resampler
-from equitangents.audit.report.numbers import FACTOR, Estimate, standing
-from equitangents.metrics.measure import Bootstrap
+from equitangents.audit.report.numbers import FACTOR, MeanEstimate, standing
+from equitangents.metrics.measure import BootstrapSettings
 from equitangents.statistics.bootstrap import FEWEST
 
 ENOUGH = 10
 """Structures, from which means have an interval over these; of fewer it is for these structures alone."""
 
 
-class Sampling(Bootstrap):
+class Sampling(BootstrapSettings):
     """How intervals are found: over structures, over moves, or over both."""
 
-    def mean(self, table: Float[np.ndarray, "moves structures"]) -> Estimate:
+    def mean(self, table: Float[np.ndarray, "moves structures"]) -> MeanEstimate:
         """The mean, its interval over structures, from 10 on, and moves, from 5 on; or over one of them."""
         table = np.asarray(table, np.float64)
         E, n = table.shape
@@ -34,9 +34,9 @@ class Sampling(Bootstrap):
             return Resampler(n, E if E >= FEWEST else None, self).mean(table)
         if E >= FEWEST:
             return Resampler(E, None, self).mean(table.mean(axis=1))
-        return Estimate(float(table.mean()), math.nan, math.nan)
+        return MeanEstimate(float(table.mean()), math.nan, math.nan)
 
-    def root_mean_square(self, squares: np.ndarray) -> Estimate:
+    def root_mean_square(self, squares: np.ndarray) -> MeanEstimate:
         """√ of the mean of squares, and of its ends."""
         return self.mean(squares).rooted
 
@@ -67,7 +67,7 @@ class Row:
     "asymmetry", "drift", "jump"."""
     quantity: str
     unit: str
-    error: Estimate
+    error: MeanEstimate
     """Mean over structures and moves, in `unit`."""
     worst: float
     worst_structure: int
@@ -76,7 +76,7 @@ class Row:
     """What rounding, chance and finite steps alone would show."""
     tolerance: float
     """The error that counts as small, in `unit`."""
-    relative: Estimate | None
+    relative: MeanEstimate | None
     """The error over the size of the quantity, of structures that are not at rest; of energies over their standard
     deviation between structures; null where there is no such size."""
     structures: int
@@ -108,19 +108,19 @@ class BrokenPose:
     """Whether it raises, or lacks what it has as given; else it gives NaN or infinity."""
 
 
-def outcome(error: Estimate, worst: float, floor: float, tolerance: float) -> Outcome:
+def outcome(error: MeanEstimate, worst: float, floor: float, tolerance: float) -> Outcome:
     """The outcome of an error beside its floor and the tolerance; without an interval the worst case must decide.
 
     Where twice the floor is above the tolerance it hides what matters: what is no larger is undecided.
     """
     high = worst if math.isnan(error.high) else error.high
-    stands = standing(Estimate(error.mean, error.low, high), floor, tolerance)
+    stands = standing(MeanEstimate(error.mean, error.low, high), floor, tolerance)
     if stands != "within":
         return "fails" if stands == "above" else "undecided"
     return "holds" if error.mean <= FACTOR * floor else "within tolerance"
 
 
-def row_of(error: Estimate, worst: float, floor: float, tolerance: float, **fields: Any) -> Row:
+def row_of(error: MeanEstimate, worst: float, floor: float, tolerance: float, **fields: Any) -> Row:
     """A row with its outcome."""
     found = outcome(error, worst, floor, tolerance)
     return Row(error=error, worst=worst, floor=floor, tolerance=tolerance, outcome=found, **fields)
@@ -128,7 +128,7 @@ def row_of(error: Estimate, worst: float, floor: float, tolerance: float, **fiel
 
 def single(size: float, floor: float, tolerance: float, **fields: Any) -> Row:
     """The row of one number, which has no interval and is its own worst."""
-    error = Estimate(size, math.nan, math.nan)
+    error = MeanEstimate(size, math.nan, math.nan)
     return row_of(error, size, floor, tolerance, relative=None, **fields)
 
 
@@ -153,7 +153,7 @@ class Trial:
     floors: list[float]
     tolerance: float
     errors: Float[np.ndarray, "rows structures"]
-    mean: Callable[[np.ndarray], Estimate]
+    mean: Callable[[np.ndarray], MeanEstimate]
     """The mean error of some columns of `errors`, with its interval."""
     scales: Mapping[int, float] = field(default_factory=dict)
     """What columns of `errors` are relative to, by structure; those that are at rest have none."""

@@ -37,11 +37,11 @@ from equitangents.audit.potentials.structures import (
     translated,
     turned,
 )
-from equitangents.audit.report.sections import Missing
+from equitangents.audit.report.sections import MissingSection
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError, require
 from equitangents.groups import so3
 from equitangents.keywords import unknown
-from equitangents.progress import Progress, ProgressCallback, told_by
+from equitangents.progress import Progress, ProgressCallback, callback_of
 from equitangents.validation import check_number
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def atoms(
     """
     began = time.perf_counter()
     require("ase", "atoms", "the audit of potentials")
-    told_by(progress)
+    callback_of(progress)
     given, asked = check_structures(structures), _check_tests(tests)
     if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
         raise InvalidArgumentError("elements", elements, "a whole number, at least 1")
@@ -123,7 +123,7 @@ def atoms(
     )
     potential.progress = lambda calls: shown.add(1, 1)
     rows: list[Row] = []
-    missing: list[Missing] = []
+    missing: list[MissingSection] = []
     known = as_they_are(potential, given, tolerances, seed, len(set(asked) & set(ROUNDED_ANEW)))
     alone = {
         "conservation": partial(conservation, known, sampling),
@@ -133,7 +133,7 @@ def atoms(
     for test in asked:
         found = _measured(test, known, alone.get(test, partial(measure, known, test, elements, sampling)))
         if isinstance(found, str):
-            missing.append(Missing(test, found))
+            missing.append(MissingSection(test, found))
         else:
             rows += found
     if not rows:

@@ -34,7 +34,7 @@ Standing = Literal["within", "above", "open"]
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MeanEstimate:
     """A mean with its confidence interval, over inputs and, where elements were sampled, over elements.
 
     Both ends are null (NaN) where there is no interval: below 5 inputs or sampled elements, or if all values are equal.
@@ -45,17 +45,17 @@ class Estimate:
     high: float
 
     @property
-    def rooted(self) -> Estimate:
+    def rooted(self) -> MeanEstimate:
         """The square roots of a mean square and its interval."""
-        return Estimate(*(math.sqrt(max(value, 0.0)) for value in (self.mean, self.low, self.high)))
+        return MeanEstimate(*(math.sqrt(max(value, 0.0)) for value in (self.mean, self.low, self.high)))
 
     @property
-    def squared(self) -> Estimate:
+    def squared(self) -> MeanEstimate:
         """The squares of a number that is not negative and its interval."""
-        return Estimate(*(value**2 for value in (self.mean, self.low, self.high)))
+        return MeanEstimate(*(value**2 for value in (self.mean, self.low, self.high)))
 
 
-def standing(error: Estimate, floor: float, limit: float | None = None) -> Standing:
+def standing(error: MeanEstimate, floor: float, limit: float | None = None) -> Standing:
     """Where a mean error stands to a limit: "above" if its interval is above it, and above twice its floor.
 
     "within": the interval is below the limit, and so is all that the floor hides, twice the floor; without a limit the
@@ -76,18 +76,18 @@ def standing(error: Estimate, floor: float, limit: float | None = None) -> Stand
 class Spread:
     """How a relative error is distributed over inputs and elements."""
 
-    estimate: Estimate
+    estimate: MeanEstimate
     q05: float
     median: float
     q95: float
     worst: float
 
     @property
-    def bounded(self) -> Estimate:
+    def bounded(self) -> MeanEstimate:
         """The mean and its interval; where there is none, the median and the worst error are its ends."""
         e = self.estimate
         low, high = self.median if math.isnan(e.low) else e.low, self.worst if math.isnan(e.high) else e.high
-        return Estimate(e.mean, low, high)
+        return MeanEstimate(e.mean, low, high)
 
 
 def number(value: float | None) -> str:
@@ -103,17 +103,17 @@ def number(value: float | None) -> str:
     return f"{100 * value:.3g} %" if 1e-4 <= value < 1e4 else format_number(value)
 
 
-def interval(e: Estimate, write: Callable[[float], str] = number) -> str:
+def interval(e: MeanEstimate, write: Callable[[float], str] = number) -> str:
     """A mean with its interval, if there is one.
 
-    >>> interval(Estimate(0.03, 0.02, 0.05))
+    >>> interval(MeanEstimate(0.03, 0.02, 0.05))
     '3 % [2 %, 5 %]'
     """
     known = not (math.isnan(e.low) or math.isnan(e.high)) and (math.isfinite(e.low) or math.isfinite(e.high))
     return f"{write(e.mean)} [{write(e.low)}, {write(e.high)}]" if known else write(e.mean)
 
 
-def ends(e: Estimate) -> str:
+def ends(e: MeanEstimate) -> str:
     """An interval, "" if there is none."""
     return "" if math.isnan(e.low) else f"{number(e.low)} to {number(e.high)}"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from equitangents.audit.report.numbers import (
     NAMED,
     UNITS,
-    Estimate,
+    MeanEstimate,
     ends,
     folded,
     format_number,
@@ -55,7 +55,7 @@ def _row(label: str, of: str = "", value: str = "", interval: str = "", floor: s
     return [label, of, value, interval, floor, unit]
 
 
-def _measured(label: str, of: str, error: Estimate, unit: str, floor: float | None = None) -> list[str]:
+def _measured(label: str, of: str, error: MeanEstimate, unit: str, floor: float | None = None) -> list[str]:
     """A row of a mean with its interval, beside its floor."""
     return [label, of, number(error.mean), ends(error), number(floor), unit]
 
@@ -97,7 +97,7 @@ def _errors(report: Findings) -> Iterator[list[str]]:
         if moving:
             yield _measured("labels that move with the inputs", "", same, UNITS["classes"])
         else:
-            change = Estimate(1 - same.mean, 1 - same.high, 1 - same.low)
+            change = MeanEstimate(1 - same.mean, 1 - same.high, 1 - same.low)
             yield _measured("labels that change", "", change, UNITS["classes"])
 
 

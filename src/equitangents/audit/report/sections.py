@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents._types import Element
-from equitangents.audit.report.numbers import UNITS, Estimate, Spread, Standing, Unit, standing
+from equitangents.audit.report.numbers import UNITS, MeanEstimate, Spread, Standing, Unit, standing
 
 Verdict = Literal["equivariant", "equivariant within tolerance", "equivariant on its data", "broken", "undecided"]
 HOLDING: tuple[Verdict, ...] = ("equivariant", "equivariant within tolerance")
@@ -80,7 +80,7 @@ class Headline:
     """The error that was called acceptable; null: none was."""
     rounding: float = 0.0
     """The part of the floor that is not interpolation: rounding, and the noise of a model that is random."""
-    steady: Estimate | None = None
+    steady: MeanEstimate | None = None
     """What of the error is no rounding, a root mean square over the inputs under the element where it is largest; null:
     rounding left nothing open."""
     steady_unit: Unit | None = None
@@ -91,7 +91,7 @@ class Headline:
         """What most of the floor is."""
         return "interpolation" if self.rounding < self.floor / 2 else "rounding"
 
-    def standing(self, limit: float) -> tuple[Standing, Estimate]:
+    def standing(self, limit: float) -> tuple[Standing, MeanEstimate]:
         """Where the mean error stands to a limit, and what says so: what is no rounding, if rounding leaves it open."""
         error = self.error.bounded
         if math.isnan(self.error.estimate.high):  # of few inputs, or of few elements, under each of which there is one
@@ -155,13 +155,13 @@ class RuleResult:
     """The rule in words; of outputs without a rule the one that came nearest."""
     by_hand: str | None
     """What to give as output_action for the same; null: only "find" gives it."""
-    error: Estimate | None
+    error: MeanEstimate | None
     """Mean error with this rule, on the inputs that did not fit it."""
-    invariant: Estimate | None
+    invariant: MeanEstimate | None
     """Mean error of the same inputs as an invariant output."""
     unit: RuleUnit
     """What both are relative to."""
-    agreement: Estimate | None = None
+    agreement: MeanEstimate | None = None
     """The share of predictions that move as the rule says, on the inputs that tested; null without classes."""
 
 
@@ -195,7 +195,7 @@ class ElementResult:
 class OrbitSection:
     """What the model does along orbits {ρ(g)x}."""
 
-    same_predictions: Estimate | None
+    same_predictions: MeanEstimate | None
     """Share of the elements, the identity left out, that keep the predicted class; null without class scores."""
     answers: int | None
     """How many different classes were predicted; null without classes."""
@@ -224,7 +224,7 @@ class SetResult:
     name: str
     kind: SetKind
     inputs: int
-    judged: Estimate
+    judged: MeanEstimate
     """The error in the headline's unit; a spread is that between the inputs of this set."""
     judged_floor: float
     above: bool
@@ -246,7 +246,7 @@ class OrbitPoint:
 
 
 @dataclass(frozen=True)
-class Witness:
+class AuditWitness:
     """An input and the element with which its error is largest; enough to replay it."""
 
     index: int
@@ -279,11 +279,11 @@ class InputContract:
 class Matching:
     """How items of f(ρ(g)x) were matched with those of ρ(g)f(x); means over elements and inputs."""
 
-    iou: Estimate | None
+    iou: MeanEstimate | None
     """Mean IoU of the matched boxes; null where items are no boxes, or none was matched."""
-    missed: Estimate | None
+    missed: MeanEstimate | None
     """Share of the items of ρ(g)f(x) without a partner; null where there are none."""
-    extra: Estimate | None
+    extra: MeanEstimate | None
     """Share of the items of f(ρ(g)x) without a partner; null where there are none."""
 
 
@@ -296,8 +296,8 @@ class OutputContract:
     """Shape for one input."""
     action: str
     """How it should transform; "invariant": not at all."""
-    error: Estimate
-    judged: Estimate
+    error: MeanEstimate
+    judged: MeanEstimate
     """The error in the headline's unit, or in the output's own, `unit`."""
     floor: float
     """Mean over elements of its floors, in the same unit."""
@@ -404,7 +404,7 @@ class EnsembleSize:
     """The squared violation of the mean of some members, measured and by the fitted law."""
 
     members: int
-    squared_error: Estimate
+    squared_error: MeanEstimate
     fitted: float
 
 
@@ -416,7 +416,7 @@ class EnsembleSection:
     sizes: list[EnsembleSize]
     finite: float
     """What more members cure: the coefficient of 1/√M."""
-    limit: Estimate
+    limit: MeanEstimate
     """What more members will not cure: the error at M → ∞."""
 
     @property
@@ -425,7 +425,7 @@ class EnsembleSection:
         return self.finite <= _ALIKE * math.sqrt(max(self.sizes[0].squared_error.mean, 0.0))
 
     @property
-    def errors(self) -> tuple[Estimate, Estimate, Estimate]:
+    def errors(self) -> tuple[MeanEstimate, MeanEstimate, MeanEstimate]:
         """Root mean square errors of one member, of the mean of all, and of infinitely many: one quantity."""
         one, now = self.sizes[0].squared_error.rooted, self.sizes[-1].squared_error.rooted
         return one, now, now if self.alike else self.limit
@@ -459,7 +459,7 @@ class Remedy:
     cost: int
     """How many of `cost_unit`."""
     cost_unit: Literal["evaluations per input", "trainings"]
-    after: Estimate | None
+    after: MeanEstimate | None
     """The mean error with the remedy, in the headline's unit; null: not known."""
     task_before: float | None
     """The task's error on the inputs as given; null without labels."""
@@ -473,7 +473,7 @@ class Remedy:
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingSection:
     """A part of the audit that was left out, and why."""
 
     section: str
@@ -521,9 +521,9 @@ class Findings:
     layers: LayerSection | None
     ensemble: EnsembleSection | None
     remedies: list[Remedy]
-    witness: Witness | None
+    witness: AuditWitness | None
     """The worst input."""
-    missing: list[Missing]
+    missing: list[MissingSection]
     settings: dict[str, Any]
     """What was asked for of intervals, inputs a batch, and how many inputs there are."""
     versions: dict[str, str]

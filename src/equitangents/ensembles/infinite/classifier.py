@@ -1,8 +1,8 @@
-"""Classification by infinitely wide networks: regression on one-hot targets minus 1/K, decided by the largest output.
+"""Classification by infinitely wide networks: regression on one-hot targets minus 1/K; the largest output decides.
 
-P(class k) = P(output k is the largest) under the outputs' Gaussian law N(μ_t(x), σ_t²(x)) after training: the share of
-networks that vote so. Calibrated, P(class k) = softmax(μ_t(x)/T)_k: how often it is right. T is fitted to predictions
-of the samples left out, exact (`leave_one_out`), so no sample is lost to calibration.
+P(class k) = P(output k is the largest) under the outputs' Gaussian law N(μ_t(x), σ_t²(x)) after training: the fraction
+of networks that vote for k. Calibrated: P(class k) = softmax(μ_t(x)/T)_k, the frequency of correct predictions. T is
+fitted to exact leave-one-out predictions (`leave_one_out`), so that no sample is set aside for calibration.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from equitangents.ensembles.estimator import (
     label_rows,
     labels_of,
 )
-from equitangents.ensembles.fields import Positions, output_positions
+from equitangents.ensembles.fields import OutputPositions, output_positions
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
-from equitangents.ensembles.infinite.predictor import Settings
+from equitangents.ensembles.infinite.predictor import TrainingSettings
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble, InfiniteEnsembleBase
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
@@ -37,25 +37,25 @@ from equitangents.keywords import named_also
 class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     """`InfiniteEnsemble` on one-hot targets minus 1/K; parameters as there, and `calibrate`.
 
-    The network needs no particular number of outputs: its kernel is that of one. `label_action` acts on the targets
+    The network may have any number of outputs: its kernel is that of one. `label_action` acts on the targets
     (N, K), columns in the order of `classes_` (a permutation of classes, say); None: labels are invariant.
 
-    A network that ends on positions is fitted to labels at every position, y (N, *positions), as in segmentation: what
-    is predicted has the positions, too, and `score` counts each of them. A label action then acts on
-    (N, *positions, K); None: labels go with their positions.
+    A network that ends on positions is fitted to labels at every position, y (N, *positions), as in segmentation.
+    Predictions then have positions, and `score` counts each of them. A label action acts on (N, *positions, K); None:
+    labels move with their positions.
 
     Args:
-        net: as all others in `InfiniteEnsemble`.
-        calibrate: probabilities softmax(μ_t(x)/T)_k, the temperature T that of the smallest log loss of
-            `leave_one_out_` (`fitted_temperature`), in place of the share of networks whose output k is the largest.
-            With `standardise` its inputs are in the units of all samples. It takes the decomposition of the training
-            kernel, whatever `solver` is, and refuses what `leave_one_out_` refuses.
+        net: like all other parameters, as in `InfiniteEnsemble`.
+        calibrate: probabilities softmax(μ_t(x)/T)_k, with the temperature T of the smallest log loss of
+            `leave_one_out_` (`fitted_temperature`), instead of the fraction of networks whose output k is the largest.
+            With `standardise`, left-out samples are standardised by all samples. It decomposes the training kernel
+            whatever `solver` is, and raises the errors of `leave_one_out_`.
 
     Attributes:
-        temperature_: T, in the unit of targets; inf, probabilities 1/K, where left-out samples are predicted no better
+        temperature_: T, in the unit of targets; inf (probabilities 1/K) if left-out samples are predicted no better
             than by chance. None without `calibrate`.
         classes_: the K distinct labels, sorted, of any type.
-        positions_: the grid that labels are on, () for one label a sample.
+        positions_: the grid of labels, () for one label per sample.
         ensemble_: the fitted `InfiniteEnsemble`, for means, covariances and samples of the K outputs.
             `solver_`, `solution_`, `max_learning_rate_` and `n_features_in_` as there.
 
@@ -74,14 +74,14 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
 
     @named_also(X="x")
     def fit(self, x: Numbers, y: Numbers) -> InfiniteEnsembleClassifier:
-        """Train on x as `InfiniteEnsemble.fit` takes it and y (N,) labels of any type, at least two different ones.
+        """Train on x, as in `InfiniteEnsemble.fit`, and labels y (N,) of any type, at least two different ones.
 
-        Of networks that end on positions y is (N, *positions).
+        For networks that end on positions y is (N, *positions).
         """
         return self._solve(self._prepare(x, y))
 
     def _prepare(self, X: Numbers, y: Numbers) -> Training:
-        """The problem of the regression, checked and not yet solved."""
+        """The regression's problem, checked and not yet solved."""
         self.__dict__.pop("solution_", None)
         self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
@@ -94,7 +94,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         self.ensemble_ = InfiniteEnsemble(**parameters)
         return self.ensemble_._prepare(x, targets)
 
-    def _check_parameters(self) -> Settings:
+    def _check_parameters(self) -> TrainingSettings:
         if not isinstance(self.calibrate, bool | np.bool_):
             raise InvalidArgumentError("calibrate", self.calibrate, "True or False")
         return super()._check_parameters()
@@ -108,13 +108,13 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         return self
 
     def _calibrate(self) -> None:
-        """Calibrate a fitted classifier; raises what `leave_one_out_` raises, and changes nothing then."""
+        """Calibrate a fitted classifier; raises the errors of `leave_one_out_`, and then changes nothing."""
         self.temperature_ = self._temperature(float(self.time))
         self.calibrate = True
 
     @property
     def leave_one_out_(self) -> LabelsLeftOut:
-        """Each sample's label predicted by this classifier trained without it, and the share that is right.
+        """Each sample's label predicted by this classifier trained without it, and the fraction of correct labels.
 
         As `InfiniteEnsemble.leave_one_out_`. The classes are those of all samples: a class of one sample keeps its
         output when that sample is left out.
@@ -130,7 +130,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
 
     @named_also(X="x")
     def predict(self, x: Numbers, time: Times | None = None) -> np.ndarray:
-        """The class with the largest mean output, (M,) or (M, *positions), after an axis T for an array of T times."""
+        """The class with the largest mean output, (M,) or (M, *positions); for T times with a leading axis T."""
         ensemble, x = self._fitted(x)
         return self.classes_[np.argmax(ensemble.predict(x, time), axis=-1)]
 
@@ -138,11 +138,11 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     def predict_proba(self, x: Numbers, time: Times | None = None) -> np.ndarray:
         """Probability that a class's output is the largest in one trained network: (M, K) or (T, M, K).
 
-        It is the share of networks that vote so, and follows their spread. With `calibrate` softmax(μ/T) in its place,
-        how often a prediction is right; at other times than the constructor's T is that of the time asked for.
+        It is the fraction of networks that vote for the class. With `calibrate` it is softmax(μ/T) instead, the
+        frequency of correct predictions; each training time has its own temperature.
 
-        Of fields (M, *positions, K), each position by itself. The largest probability is that of the predicted class.
-        With augmentation the first call without `calibrate` solves what variances need
+        For fields (M, *positions, K), each position separately. The largest probability is that of the predicted class.
+        With augmentation and without `calibrate`, the first call solves the problem for variances
         (`ensemble_.covariance_solver_`).
         """
         ensemble, x = self._fitted(x)
@@ -161,13 +161,13 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         return fitted_temperature(left_out.predictions, left_out.predictions + left_out.residuals)
 
     def _orbit_question(self, x: Numbers, y: Numbers | None) -> tuple[InfiniteEnsemble, np.ndarray, np.ndarray | None]:
-        """(the ensemble whose outputs are measured, x, indices of the labels or None), checked."""
+        """(the regression ensemble behind the classifier, x, label indices or None), checked."""
         ensemble, x = self._fitted(x)
         return ensemble, x, label_rows(self, x, y)
 
-    def _ends_on(self, x: np.ndarray, targets: np.ndarray) -> Positions | None:
+    def _ends_on(self, x: np.ndarray, targets: np.ndarray) -> OutputPositions | None:
         positions = output_positions(self.net, x, targets)
-        return None if positions is None or positions.turning else positions
+        return None if positions is None or positions.equivariant else positions
 
     def _fitted(self, x: Numbers) -> tuple[InfiniteEnsemble, np.ndarray]:
         self._check_fitted()

@@ -1,17 +1,17 @@
 """Full augmentation solved irrep by irrep: the explicit problem of N|G| samples, in blocks of its Fourier transform.
 
-Number the augmented samples ρ_X(g) x_i by (g, i). Where the kernel is invariant their Gram matrix is
+Number the augmented samples ρ_X(g) x_i by (g, i). If the kernel is invariant their Gram matrix is
     Θ(ρ_X(g) x_i, ρ_X(h) x_j) = F_ij(g⁻¹h),   F_ij(q) = Θ(x_i, ρ_X(q) x_j).
 On functions v_j(h) = ρ(h)_ab w_jb, ρ an irrep with matrices (d, d), it acts as
     (Gram v)_i(g) = Σ_qj F_ij(q) Σ_c ρ(g)_ac ρ(q)_cb w_jb = Σ_c ρ(g)_ac (Θ̂ w)_ic,   Θ̂_(ic)(jb) = F̂_ij(ρ)_cb,
-whatever a: one Hermitian block of size N·d, d times. With f̂(ρ) = Σ_q f(q) ρ(q) taken of the labels, Ŷ_(jb)a =
-conj ŷ_j(ρ)_ab, and of a test row C_i(h) = Θ(x, ρ_X(h) x_i), Ĉ_a(ic) = Ĉ_i(ρ)_ac, every function of the Gram matrix is
+for every a: one Hermitian block of size N·d, d times. With f̂(ρ) = Σ_q f(q) ρ(q) applied to the labels, Ŷ_(jb)a =
+conj ŷ_j(ρ)_ab, and to a test row C_i(h) = Θ(x, ρ_X(h) x_i), Ĉ_a(ic) = Ĉ_i(ρ)_ac, every function of the Gram matrix is
     Σ_ihj C_i(g) [φ(Gram)]_(gi)(hj) Y_j(h) = Σ_ρ (d/|G|) Σ_a Ĉ_a φ(Θ̂) Ŷ_a,
-so the dynamics act inside the blocks, with the eigenvalues, ridge and learning rate of the whole. K̂ likewise.
-Moving the test input, x → ρ_X(g) x, turns the rows of Ĉ by ρ(g): one transform serves a whole orbit.
+so the dynamics act inside the blocks, with the eigenvalues, ridge and learning rate of the full problem. K̂ likewise.
+Moving the test input, x → ρ_X(g) x, multiplies Ĉ by ρ(g): one transform serves a whole orbit.
 
 Equal samples: those on an orbit of m samples act like one, times √m, with their mean label. If h ∈ H fixes x_i, the
-rows and columns of i hold vectors w_i with ρ(h) w_i = w_i alone; an orthonormal basis of those replaces all w_i.
+rows and columns of i hold only vectors w_i with ρ(h) w_i = w_i; an orthonormal basis of those replaces all w_i.
 
 Cost: N²|G|/2 kernel entries and one eigendecomposition of size N·d for each irrep. Kernels between inputs and whole
 orbits are computed tile by tile, and only their transforms are kept.
@@ -33,7 +33,7 @@ from jaxtyping import Inexact
 from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.fields import PointAction
-from equitangents.ensembles.infinite.predictor import Decomposed, Settings, kernel_diagonal
+from equitangents.ensembles.infinite.predictor import Decomposed, TrainingSettings, kernel_diagonal
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import DataOrbits, find_orbits
@@ -57,7 +57,7 @@ _NO_LABELS = 1e-13  # labels whose transform is smaller, relative to all labels,
 
 @dataclass(frozen=True)
 class IrrepBlock:
-    """One irrep's share of the training problem; `labelled` says whether labels have a part in it."""
+    """One irrep's block of the training problem; `labelled`: whether the labels have a component in it."""
 
     irrep: FourierIrrep
     process: TrainedProcess
@@ -66,11 +66,11 @@ class IrrepBlock:
 
 @dataclass(frozen=True)
 class IrrepProblem(Decomposed):
-    """A solved problem: `inputs` are the orbits' representatives, `irreps` all that were asked for.
+    """A solved problem: `inputs` represent the orbits, `irreps` are all requested ones.
 
-    It has a block for each irrep that is not empty of data; all that hold labels are needed for its mean. Orbits are
-    those of its own action. consistent: whether equal samples agreed in their labels. bound: the largest eigenvalue
-    known of irreps that are left out, in which steps have to be stable, too.
+    It has a block for each irrep with data; the mean needs all blocks that hold labels. `action` defines the orbits.
+    consistent: whether equal samples agreed in their labels. bound: the largest known eigenvalue of omitted irreps, in
+    which steps must be stable, too.
     """
 
     kernel: KernelFunction
@@ -86,12 +86,12 @@ class IrrepProblem(Decomposed):
 
     @property
     def processes(self) -> list[TrainedProcess]:
-        """One a block, with eigenvalues of the explicit problem."""
+        """One process per block, with eigenvalues of the explicit problem."""
         return [block.process for block in self.blocks]
 
     @property
     def outputs(self) -> int:
-        """Numbers in one label."""
+        """Number of values in one label."""
         block = self.blocks[0]
         return block.process.targets.shape[1] // block.irrep.dimension
 
@@ -108,7 +108,7 @@ class IrrepProblem(Decomposed):
                     f"not unique; {spectrum.remedy(spectrum.delta)}, or take a finite time"
                 )
 
-    def retuned(self, settings: Settings) -> Self:
+    def retuned(self, settings: TrainingSettings) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
         first, ridge = self.spectra[0], settings.ridge.least
         dynamics = settings.dynamics(settings.learning_rate, self.processes[0].samples)
@@ -118,7 +118,7 @@ class IrrepProblem(Decomposed):
 
     @cached_property
     def transform(self) -> GroupFourier:
-        """To the irreps of the problem."""
+        """The Fourier transform to the problem's irreps."""
         return GroupFourier(tuple(block.irrep for block in self.blocks))
 
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
@@ -144,7 +144,7 @@ class IrrepProblem(Decomposed):
     def sample_orbits(self, x: DataRows, draws: int, time: float, *, key: jax.Array, limit: int | None) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs).
 
-        By irreps, without the covariance of all M|G| points.
+        Computed irrep by irrep, without the covariance of all M|G| points.
         """
         m, order = len(x), self.action.group.order
         check_memory(
@@ -164,7 +164,7 @@ class IrrepProblem(Decomposed):
         return mean + sample_on_orbits(self.irreps, list(blocks.values()), draws, mean.shape[-1], key=key)
 
     def query_bytes(self, m: int, times: int) -> int:
-        """Bytes that the joint covariance of m inputs takes at so many times: rows in all irreps, four times over."""
+        """Bytes for the joint covariance of m inputs at `times` times: rows in all irreps, four times."""
         irreps = self.transform.irreps
         rows = sum(len(self.inputs) * i.dimension**2 * (8 if i.is_real else 16) for i in irreps)
         return 4 * m * rows + 8 * (times + 3) * m * m
@@ -180,16 +180,16 @@ class IrrepProblem(Decomposed):
         ]
 
     def blocks_of(self, x: DataRows, copies: int = 1) -> Iterator[DataRows]:
-        """x in parts: each input has its whole orbit, and as many entries of the transforms."""
+        """Blocks of x that fit into memory; each input needs its whole orbit, and as many entries of the transforms."""
         return super().blocks_of(x, 2 * self.action.group.order)
 
     @cached_property
     def _embeddings(self) -> tuple[Embedding, ...]:
-        """From each block's reduced basis."""
+        """The embedding of each block's reduced basis."""
         return tuple(embedding(self.orbits, block.irrep) for block in self.blocks)
 
     def _orbit_means(self, projected: Weighted, time: float) -> np.ndarray:
-        """μ_t on whole orbits, (M, |G|, outputs), of the transforms W_ba = Ĉ_b φ Ŷ_a: Σ_ρ (d/|G|) tr(ρ(g) W)."""
+        """μ_t on whole orbits, (M, |G|, outputs), from the transforms W_ba = Ĉ_b φ Ŷ_a: Σ_ρ (d/|G|) tr(ρ(g) W)."""
         found = []
         for block, (_, at) in zip(self.blocks, projected, strict=True):
             d = block.irrep.dimension
@@ -203,17 +203,19 @@ def solve(
     action: Action,
     x: DataRows,
     labels: np.ndarray,
-    settings: Settings,
+    settings: TrainingSettings,
     irreps: Sequence[FourierIrrep],
     solved: IrrepProblem | None,
     *,
     labelled_only: bool,
 ) -> IrrepProblem:
-    """Solve the augmented problem in those of `irreps` that hold labels (enough for the mean), or in all (with K).
+    """Solve the augmented problem in the `irreps` that hold labels (enough for the mean), or in all (with K).
 
-    labels (|G|, N, outputs): that of ρ(g) x_i. solved: the problem in some of the irreps, whose spectra are taken.
+    labels (|G|, N, outputs): that of ρ(g) x_i. solved: the problem in some of the irreps, whose spectra are reused.
     """
-    settings.ridge.check_one(f"{name_of(action, irreps)} take one: give a number, or invariant labels and means alone")
+    settings.ridge.check_one(
+        f"{name_of(action, irreps)} take one: give a number, or use invariant labels and means only"
+    )
     n, order = len(x), action.group.order
     orbits = action.data_orbits(x) if isinstance(action, PointAction) else find_orbits(action, x)
     mean_labels, consistent = orbits.mean_labels(labels)
@@ -233,7 +235,7 @@ def solve(
         f"the augmented problem of {n}·{order} samples, irrep by irrep,",
         _solve_bytes([*chosen, *bounding], len(orbits.first), prior=prior),
         settings.memory_limit,
-        remedy if labelled_only else f"{remedy}, or ask for the mean alone",
+        remedy if labelled_only else f"{remedy}, or ask for the mean only",
     )
     inputs = x[orbits.first]
     self_kernels = kernel_diagonal(kernel, inputs, settings.field)
@@ -270,13 +272,13 @@ def solve(
 
 
 def orbit_bases(orbits: DataOrbits, irrep: FourierIrrep) -> list[Inexact[np.ndarray, "d rank"]]:
-    """Of each orbit an orthonormal basis of the vectors that what fixes its representative leaves alone."""
+    """For each orbit, an orthonormal basis of the vectors fixed by its representative's stabiliser."""
     fixed, whole = orbits.stabilisers, np.eye(irrep.dimension)
     return [irrep.fixed_basis(fixed[o]) if o in fixed else whole for o in range(len(orbits.first))]
 
 
 def embedding(orbits: DataOrbits, irrep: FourierIrrep) -> Embedding:
-    """The sparse map (orbits·d, n) from a block's reduced basis, √copies included; None where nothing is reduced."""
+    """The sparse map (orbits·d, n) from a block's reduced basis, including √copies; None if nothing is reduced."""
     if orbits.generic:
         return None
     bases = zip(orbits.copies, orbit_bases(orbits, irrep), strict=True)
@@ -284,7 +286,7 @@ def embedding(orbits: DataOrbits, irrep: FourierIrrep) -> Embedding:
 
 
 def _embed(matrix: Inexact[np.ndarray, "nd nd"], E: Embedding) -> Inexact[np.ndarray, "n n"]:
-    """The matrix restricted to the columns of E, E* M E; all of it where E is None."""
+    """The matrix restricted to the columns of E, E* M E; the full matrix if E is None."""
     return matrix if E is None else (E.conj().T @ (matrix @ E))
 
 
@@ -296,27 +298,27 @@ def _rows(transformed: Inexact[np.ndarray, "m orbits d d"], E: Embedding) -> Ine
 
 
 def _solve_bytes(irreps: Sequence[FourierIrrep], n: int, *, prior: bool) -> int:
-    """Bytes at the peak of solving n orbits: all blocks of one or both kernels, and LAPACK's copies of the largest."""
+    """Peak memory in bytes for n orbits: all blocks of one or both kernels, and LAPACK's copies of the largest."""
     sizes = [(n * i.dimension) ** 2 * (8 if i.is_real else 16) for i in irreps]
     tiles = _TILE_COPIES * 8 * min(_TILE_ENTRIES, n * n * len(irreps[0].matrices))
     return sum(sizes) * (2 if prior else 1) + 5 * max(sizes) + tiles
 
 
 def name_of(action: Action, irreps: Sequence[FourierIrrep]) -> str:
-    """Such as "irreps of D4: 5 blocks, largest 2N"."""
+    """A name such as "irreps of D4: 5 blocks, largest 2N"."""
     largest = max(irrep.dimension for irrep in irreps)
     blocks = f"{len(irreps)} block{'s' if len(irreps) > 1 else ''}"
     return f"irreps of {action.group.name}: {blocks}, largest {largest if largest > 1 else ''}N"
 
 
 def _fields(field: KernelName, prior: bool) -> tuple[KernelName, ...]:
-    """The kernel that trains, then K if variances are wanted and it is another."""
+    """The training kernel, then K if variances are needed and it is not K."""
     return (field, "nngp") if prior and field == "ntk" else (field,)
 
 
 @dataclass(frozen=True)
 class OrbitKernels:
-    """Kernels Θ(x_m, ρ(q) x_j) between inputs and orbits, transformed over q: for each field one array an irrep."""
+    """Kernels Θ(x_m, ρ(q) x_j) between inputs and orbits, transformed over q: per kernel, one array for each irrep."""
 
     kernel: KernelFunction
     action: Action
@@ -358,12 +360,12 @@ class OrbitKernels:
     def _tiles(
         self, arrays: list[list[np.ndarray]], x: DataRows, orbit: DataRows
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Each of the arrays with its transform, (M, N, d, d), `orbit` (|G|, N, …) being all ρ(q) x_j."""
+        """Yield each array's tile with its transform, (M, N, d, d); `orbit` (|G|, N, …) holds all ρ(q) x_j."""
         kernels = self.kernel.kernel(x, orbit.reshape(-1, *orbit.shape[2:]))
         for field, blocks in zip(self.fields, arrays, strict=True):
             values = np.asarray(getattr(kernels, field), np.float64).reshape(len(x), *orbit.shape[:2])
             yield from zip(blocks, self.transform.forward(np.ascontiguousarray(values.transpose(0, 2, 1))), strict=True)
 
     def _together(self, x: DataRows) -> int:
-        """How many inputs may have their whole orbits in memory at once."""
+        """Number of inputs whose orbits fit in memory at once."""
         return max(1, _INPUT_ENTRIES // (self.action.group.order * int(np.prod(x.shape[1:]))))

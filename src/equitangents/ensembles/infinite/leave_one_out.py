@@ -1,11 +1,11 @@
-"""What choosing a model reads of one fit: each sample predicted without it, and how probable the targets are.
+"""Model selection from one fit: leave-one-out predictions, and the marginal likelihood of the targets.
 
-A sample whose target is a field, or an output that turns, leaves with all its positions: they are rows of one problem.
-Exactly what fits to the other N − 1 samples give, ridge (relative to their mean diagonal) and learning rate (over their
-number) included, from the decomposition of the whole (`equitangents.inference.choosing`).
+A sample whose target is a field or an equivariant output is left out with all its positions, rows of one problem.
+The results equal those of fits to the other N − 1 samples, including ridge (relative to their mean diagonal) and
+learning rate (over their number), and come from one decomposition (`equitangents.inference.choosing`).
 
-Targets are probable under the Gaussian process whose posterior mean is the ensemble's at time inf: its prior covariance
-is the kernel that trains, its noise δ = ridge · (mean diagonal); time has no part in it.
+The likelihood is that of the Gaussian process whose posterior mean is the ensemble's at time inf: prior covariance is
+the training kernel, noise is δ = ridge · (mean diagonal); training time does not enter.
 Source: Rasmussen & Williams 2006, chapter 5.
 """
 
@@ -30,11 +30,11 @@ from equitangents.inference.choosing import Evidence, errors_of_samples, evidenc
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """Each sample predicted by the ensemble trained on the others; with augmentation its copies are left out, too.
+    """Each sample predicted by the ensemble trained on the others, without the sample's augmented copies.
 
-    predictions: (N,) or (N, outputs), of fields (N, *positions, outputs), as targets are given. residuals: targets −
-    predictions. time: the training time. predictor: which process predicts. standardised_by: of which samples the mean
-    and deviation of inputs are, "nothing", or "all samples", the left-out one, too.
+    predictions: (N,) or (N, outputs), for fields (N, *positions, outputs), in the form of targets. residuals: targets −
+    predictions. time: the training time. predictor: the process that predicts. standardised_by: the samples that
+    standardise inputs: "nothing", or "all samples", including the left-out one.
     """
 
     predictions: Float[np.ndarray, "n ..."]
@@ -45,7 +45,7 @@ class LeaveOneOut:
 
     @property
     def squared_errors(self) -> Float[np.ndarray, " n"]:
-        """Each sample's squared error, a mean over outputs, of fields over positions, too."""
+        """Each sample's squared error, averaged over outputs and positions."""
         return (self.residuals.reshape(len(self.residuals), -1) ** 2).mean(axis=1)
 
     @property
@@ -59,9 +59,9 @@ class LeaveOneOut:
 
 @dataclass(frozen=True)
 class LabelsLeftOut:
-    """Each sample's label predicted by the classifier trained on the others, with as many classes as all have.
+    """Each sample's label predicted by the classifier trained on the others, with the classes of all samples.
 
-    predictions, labels: (N,), labels as the classifier was given them. outputs: the K outputs behind the predictions.
+    predictions, labels: (N,), in the form of the training labels. outputs: the K outputs behind the predictions.
     """
 
     predictions: np.ndarray
@@ -70,12 +70,12 @@ class LabelsLeftOut:
 
     @property
     def hits(self) -> np.ndarray:
-        """Whether each sample's label is predicted, (N,)."""
+        """Whether each sample's prediction is correct, (N,)."""
         return np.asarray(self.predictions == self.labels)
 
     @property
     def accuracy(self) -> float:
-        """The share of samples whose label is predicted."""
+        """The fraction of correct predictions."""
         return float(self.hits.mean())
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ class LabelsLeftOut:
 def held_out_predictions(training: Training, time: float) -> np.ndarray:
     """Prediction at x_i after training for `time` without sample i and its augmented copies: (N, *positions, outputs).
 
-    Raises InvalidArgumentError where that is not known in closed form, NotPositiveDefiniteError as a fit does.
+    Raises InvalidArgumentError if there is no closed form, NotPositiveDefiniteError as a fit does.
     """
     n = len(training.x)
     if n < 2:
@@ -98,7 +98,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     training.mean_problem.check(time)
     if time == 0:
         return np.zeros(labels.shape)
-    if training.way != "irreps":
+    if training.formulation != "irreps":
         count, rows = len(training.rows) // n, cast(Problem, training.mean_problem)
         return labels - _errors_of_rows(rows, n, count, _original(training), time).reshape(labels.shape)
     if training.positions is not None:
@@ -113,7 +113,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
 
 
 def _original(training: Training) -> int:
-    """Which augmented copy is the sample itself."""
+    """Index of the augmenting element that is the identity."""
     augmentation = training.augmentation
     if augmentation is None:
         return 0
@@ -147,7 +147,7 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
 
 
 def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """(samples, their rows, the weights that leave with them), samples with equally many different rows together."""
+    """Yield (samples, their rows, the removed weights), grouped by the number of different rows."""
     if row.shape[1] == 1:
         yield np.arange(len(row)), row, weight
         return
@@ -160,7 +160,7 @@ def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, n
 
 
 def _by_irreps(problem: IrrepProblem, labels: np.ndarray, time: float) -> np.ndarray:
-    """The predictions (N, outputs): errors on whole orbits, one irrep after another, read at each sample."""
+    """The predictions (N, outputs): errors on whole orbits, summed over irreps, evaluated at each sample."""
     transform, orbits, n = problem.transform, problem.orbits, len(labels)
     outputs, order = problem.outputs, orbits.group.order
     traces = order * problem.self_kernels[orbits.orbit]
@@ -184,7 +184,7 @@ def _by_irreps(problem: IrrepProblem, labels: np.ndarray, time: float) -> np.nda
 
 
 def target_evidence(training: Training) -> Evidence:
-    """The density N(Y; 0, Θ + δ) of all targets that are trained on, augmented copies included."""
+    """The density N(Y; 0, Θ + δ) of all training targets, including augmented copies."""
     training = training.decomposed
     if not training.by_irreps:
         return _of_rows(cast(Problem, training.covariance_problem))
@@ -201,7 +201,7 @@ def target_evidence(training: Training) -> Evidence:
 
 
 def _of_rows(problem: Problem) -> Evidence:
-    """With weights ω of samples their noise is δ/ω, and equal samples add one row and directions of noise alone."""
+    """The density from merged rows: weights ω make the noise δ/ω, and equal samples add directions of pure noise."""
     process = problem.process
     outputs = process.targets.shape[1]
     found = evidence(process.spectrum, process.targets, repeats=outputs)

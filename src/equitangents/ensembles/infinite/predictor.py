@@ -1,11 +1,11 @@
-"""A kernel that is trained: GP(μ_t, Σ_t) at any inputs, whatever solved it, and how one is made from a single matrix.
+"""Trained kernels: GP(μ_t, Σ_t) at any inputs, for every kind of solver, and how to make one from a single matrix.
 
 Problem         one matrix, decomposed
 IrrepProblem    one matrix for each irrep of the augmentation's group, decomposed (`irrep_problem`)
-SolvedProblem   one matrix that a solver answers for, time by time
+SolvedProblem   one matrix, solved separately for each time
 
-The matrix is the kernel of the samples as given or of all their copies (`dense`), or for invariant labels its mean
-over orbits, (1/|G|) Σ_g Θ(x, ρ(g)x′) with the ridge δ/|G| (`orbit_averaged`): the explicit problem's mean.
+The matrix is the kernel of the samples or of all their copies (`dense`), or for invariant labels its mean over orbits,
+(1/|G|) Σ_g Θ(x, ρ(g)x′) with the ridge δ/|G| (`orbit_averaged`), which gives the explicit problem's mean.
 Inputs are signals, or points of fields: a field is a kernel function on points (`ensembles.fields`).
 """
 
@@ -36,7 +36,7 @@ from equitangents.kernels.random_features import RandomFeatures
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.scale import GramStore
 from equitangents.solvers.matrices import ArrayMatrix, KernelMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
-from equitangents.solvers.method import Method, Report, Solution, System
+from equitangents.solvers.method import Method, Solution, SolveReport, System
 from equitangents.solvers.solving import DECOMPOSED, Solver
 from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
 from equitangents.validation import check_array
@@ -44,15 +44,15 @@ from equitangents.validation import check_array
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once
 _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
-_BOTH, _ONE = 0.25, 0.4  # of the memory limit: a factor in the same precision fits beside them
+_BOTH, _ONE = 0.25, 0.4  # of the memory limit: a factor in the same precision fits, too
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingSettings:
     """How an ensemble trains: what `InfiniteEnsemble` was given.
 
-    method: of solving; None for "auto". points: rows of a problem that make one sample, over which the loss is a sum:
-    those of a field.
+    method: the solver; None for "auto". points: the rows of a problem that form one sample, such as a field's; the loss
+    sums over them.
     """
 
     field: KernelName
@@ -69,11 +69,11 @@ class Settings:
         check_memory("a fit", 0, self.memory_limit, "")  # that it is a limit
 
     def dynamics_of(self, rows: int) -> Dynamics:
-        """The dynamics of a problem of so many rows: its loss is a mean over samples."""
+        """The dynamics of a problem with `rows` rows; its loss is a mean over samples."""
         return self.dynamics(self.learning_rate, max(1, rows // self.points))
 
     def training_kernel(self, kernel: KernelFunction, x: DataRows) -> Kernels:
-        """The kernel of the training inputs with themselves: read from the store, as far as it is there."""
+        """The kernel between all training inputs, read from the store if present."""
         if self.held is not None and len(self.held.nngp) == len(x):  # of all samples, where equal ones are merged
             return self.held
         if self.store is None:
@@ -83,24 +83,24 @@ class Settings:
 
     @property
     def limit(self) -> int:
-        """Bytes that a fit may take."""
+        """Bytes that a fit may use."""
         return default_memory_limit() if self.memory_limit is None else self.memory_limit
 
     def check_decomposition(self, name: str, rows: int, remedy: str, kernel: KernelFunction | None = None) -> None:
-        """MemoryLimitError if a problem of so many rows is to be decomposed, and that does not fit into memory."""
+        """Raise MemoryLimitError if a problem of `rows` rows must be decomposed and that does not fit into memory."""
         if self.decomposes(rows, kernel):
             task = f"the {name} problem of {rows} samples"
             check_memory(task, dense_solve_bytes(rows), self.memory_limit, remedy)
 
     def decomposes(self, samples: int, kernel: KernelFunction | None = None) -> bool:
-        """Whether a problem of so many samples is solved by an eigendecomposition; of features their weights are."""
+        """Whether a problem of `samples` samples is solved by eigendecomposition; always for kernels of features."""
         if self.method is None and not isinstance(kernel, RandomFeatures):
             return samples <= DECOMPOSED and dense_solve_bytes(samples) <= self.limit
         return isinstance(self.method, Eigh)
 
 
 def row_blocks(x: DataRows, numbers: int) -> Iterator[DataRows]:
-    """Rows in parts of at most `numbers`; points in whole signals, of which fewer numbers make no less work."""
+    """Blocks of at most `numbers` rows; points in complete signals, since parts of a signal cost as much."""
     if isinstance(x, FieldPoints):
         return (x[part] for part in x.blocks(max(numbers, x.count)))
     return (x[start : start + numbers] for start in range(0, len(x), numbers))
@@ -117,7 +117,7 @@ def kernel_diagonal(kernel: KernelFunction, x: DataRows, field: KernelName) -> n
 class MeansAtATime:
     """μ_t at one time t: the kernel, the training inputs X, and the coefficients α (N, outputs), μ_t(x) = Θ(x, X) α.
 
-    Of a kernel of features the coefficients are the features' weights (m, outputs), and one input stands for all.
+    For a kernel of features the coefficients are the features' weights (m, outputs), and X is one placeholder input.
     """
 
     kernel: KernelFunction
@@ -126,13 +126,13 @@ class MeansAtATime:
     coefficients: np.ndarray
 
     def __call__(self, x: DataRows) -> np.ndarray:
-        """The means at x (M, …): (M, outputs), of fields (M·P, outputs), position by position."""
+        """The means at x (M, …): (M, outputs); for fields (M·P, outputs), position by position."""
         if isinstance(self.inputs, FieldPoints):
             x = FieldPoints.of(np.asarray(x), self.inputs.count)
         return self.at(x, [self.coefficients])[0]
 
     def at(self, x: DataRows, coefficients: Sequence[np.ndarray]) -> np.ndarray:
-        """The means at rows x (M, …) that each of these coefficients would give: (T, M, outputs)."""
+        """The means at rows x (M, …) for each of T sets of coefficients: (T, M, outputs)."""
         if isinstance(self.kernel, RandomFeatures):
             features = np.asarray(self.kernel.transform(x, self.field), np.float64)
             return np.stack([features @ each for each in coefficients])
@@ -144,7 +144,7 @@ class MeansAtATime:
         return np.concatenate(parts, axis=1)
 
     def compact(self) -> MeansAtATime:
-        """These means from α; of a kernel of features from the weights that α makes of these."""
+        """The same means; for a kernel of features, by the weights that α implies."""
         if not isinstance(self.kernel, RandomFeatures):
             return self
         weights = np.asarray(self.kernel.transform(self.inputs, self.field), np.float64).T @ self.coefficients
@@ -152,10 +152,9 @@ class MeansAtATime:
 
 
 class KernelPredictor(abc.ABC):
-    """Mean and covariance after training, of `inputs` x_i with whose kernels k(x, x_i) the mean is a sum.
+    """Mean and covariance after training; the mean is a sum of kernels k(x, x_i) with `inputs` x_i.
 
-    field: of the kernel that trains. Of orbits a kernel that knows no group says that their points are inputs like any
-    others.
+    field: the name of the training kernel. For kernels that know no group, points of orbits are ordinary inputs.
     """
 
     kernel: KernelFunction
@@ -172,11 +171,11 @@ class KernelPredictor(abc.ABC):
         """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
 
     @abc.abstractmethod
-    def report(self, time: float) -> Report:
+    def report(self, time: float) -> SolveReport:
         """How it was solved."""
 
     def mean(self, time: float) -> MeansAtATime | None:
-        """μ_t as coefficients; None where it takes the kernels with whole orbits."""
+        """μ_t as coefficients; None if it needs kernels with whole orbits."""
         return None
 
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
@@ -189,14 +188,14 @@ class KernelPredictor(abc.ABC):
         """Σ_t of one output at every time, (T, M, M), or its `diagonal`, (T, M)."""
 
     def query_bytes(self, m: int, times: int) -> int:
-        """Bytes that the joint covariance of m inputs takes at so many times."""
+        """Bytes for the joint covariance of m inputs at `times` times."""
         return 8 * (8 * m * len(self.inputs) + (times + 3) * m * m)
 
 
 class Decomposed(KernelPredictor):
-    """A trained kernel of which eigenvalues are known: other ridges and learning rates cost no other solution.
+    """A trained kernel with known eigenvalues: other ridges and learning rates reuse the decomposition.
 
-    bound: the largest eigenvalue known beside those of the spectra. residual, seconds: as the report has them.
+    bound: the largest known eigenvalue outside of the spectra. residual, seconds: as in the report.
     """
 
     bound: float = 0.0
@@ -206,7 +205,7 @@ class Decomposed(KernelPredictor):
     @property
     @abc.abstractmethod
     def processes(self) -> list[TrainedProcess]:
-        """Those of all blocks that the matrix falls apart into, of one ridge and of one dynamics of all samples."""
+        """The processes of all diagonal blocks of the matrix, with a common ridge and common dynamics."""
 
     @property
     def spectra(self) -> list[Spectrum]:
@@ -224,12 +223,12 @@ class Decomposed(KernelPredictor):
         for process in self.processes:
             process.check(time)
 
-    def report(self, time: float) -> Report:
+    def report(self, time: float) -> SolveReport:
         """How it was solved: one decomposition for each block."""
         spectra = self.spectra
         smallest, largest = min(s.smallest for s in spectra), max(s.largest for s in spectra)
         sizes = [len(spectrum.eigenvalues) for spectrum in spectra]
-        return Report(
+        return SolveReport(
             solver="eigh",
             reason="one decomposition serves every time" if len(sizes) == 1 else f"one for each of {len(sizes)} irreps",
             size=sum(sizes),
@@ -244,7 +243,7 @@ class Decomposed(KernelPredictor):
         )
 
     @abc.abstractmethod
-    def retuned(self, settings: Settings) -> Self:
+    def retuned(self, settings: TrainingSettings) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
 
     @abc.abstractmethod
@@ -252,7 +251,7 @@ class Decomposed(KernelPredictor):
         """The training kernel of x with the training data, and K if `prior`, along eigenvectors of every block."""
 
     def blocks_of(self, x: DataRows, copies: int = 1) -> Iterator[DataRows]:
-        """x in parts whose kernels with the training data fit into memory; `copies`: entries for each input."""
+        """Blocks of x whose kernels with the training data fit into memory; `copies`: entries per input."""
         return row_blocks(x, max(1, _BLOCK_ENTRIES // (copies * len(self.inputs))))
 
     def covariances(self, x: DataRows, times: np.ndarray, *, diagonal: bool) -> np.ndarray:
@@ -268,9 +267,9 @@ class Decomposed(KernelPredictor):
 class Problem(Decomposed):
     """A solved training problem: `process` holds its spectrum, `inputs` are the kernel's second argument.
 
-    row: of each sample (augmented copies one by one) the row that it is part of, where equal samples are merged;
-    weight: how much it counts; trace: its part of N times the ridge's unit. above: what was added to the diagonal
-    before, where ridges differ. residual: the largest relative one of the targets at the ensemble's time.
+    For each sample (each augmented copy separately), row: its row after equal samples are merged; weight: its weight;
+    trace: its part of N times the ridge's unit. above: diagonal terms already added if ridges differ. residual: the
+    largest relative residual of the targets at the ensemble's time.
     """
 
     kernel: KernelFunction
@@ -286,10 +285,10 @@ class Problem(Decomposed):
 
     @property
     def processes(self) -> list[TrainedProcess]:
-        """The only one."""
+        """The single process."""
         return [self.process]
 
-    def retuned(self, settings: Settings) -> Self:
+    def retuned(self, settings: TrainingSettings) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
         dynamics = settings.dynamics(settings.learning_rate, self.process.samples)
         return replace(self, process=self.process.retuned(settings.ridge.least, dynamics))
@@ -299,20 +298,20 @@ class Problem(Decomposed):
         return MeansAtATime(self.kernel, self.field, self.inputs, self.process.weights(time)).compact()
 
     def projected(self, x: DataRows, *, prior: bool) -> Weighted:
-        """Kernels of x with the inputs, along eigenvectors."""
+        """Kernels between x and the inputs, along eigenvectors."""
         kernels = self.kernel.kernel(x, self.inputs)
         return [(1.0, self.process.project(getattr(kernels, self.field), np.asarray(kernels.nngp) if prior else None))]
 
 
 @dataclass(frozen=True)
 class SolvedProblem(KernelPredictor):
-    """A matrix that is not decomposed: one of the other solvers answers for every time and input.
+    """A matrix that is not decomposed; another solver is called for every time and input.
 
-    With α_t = φ_t(Θ + δ) Y the mean is Θ(x, X) α_t. With B = φ_t(Θ + δ) Θ(X, x), one right-hand side a test input,
+    With α_t = φ_t(Θ + δ) Y the mean is Θ(x, X) α_t. With B = φ_t(Θ + δ) Θ(X, x), one right-hand side per test input,
     Σ_t(x, x′) = K(x, x′) + Bᵀ K B′ − Bᵀ K(X, x′) − K(x, X) B′.
 
-    targets: Y (N, outputs), rows times `scale` where each stands for equal samples. prior: K(X, X), None where the
-    kernel that trains is K itself. kernels: of the inputs, if they are held.
+    targets: Y (N, outputs), rows times `scale` if each represents equal samples. prior: K(X, X), None if the training
+    kernel is K. kernels: those of the inputs, if kept in memory.
     """
 
     kernel: KernelFunction
@@ -325,7 +324,7 @@ class SolvedProblem(KernelPredictor):
     kernels: Kernels | None = None
 
     def check(self, time: float) -> None:
-        """Raise if this training cannot be evaluated at `time`; it is solved to find that out."""
+        """Raise if this training cannot be evaluated at `time`, which is determined by solving it."""
         self.solver.system.dynamics.check(self.report(time).largest, time)
 
     @property
@@ -335,12 +334,12 @@ class SolvedProblem(KernelPredictor):
         return self.solver.system.dynamics.max_learning_rate(first.report.largest)
 
     def solution(self, time: float) -> Solution:
-        """α_t, kept for every time that was asked for."""
+        """α_t, cached per time."""
         if time not in self._solutions:
             self._solutions[time] = self.solver.solve(self.targets, time)
         return self._solutions[time]
 
-    def report(self, time: float) -> Report:
+    def report(self, time: float) -> SolveReport:
         """How it was solved at one time."""
         return self.solution(time).report
 
@@ -349,7 +348,7 @@ class SolvedProblem(KernelPredictor):
         return {}
 
     def mean(self, time: float) -> MeansAtATime:
-        """μ_t as coefficients of all inputs, of some, or of features."""
+        """μ_t as coefficients of all inputs, of a subset, or of features."""
         solution, matrix = self.solution(time), self.solver.system.matrix
         if isinstance(matrix, FeatureMatrix):
             return MeansAtATime(self.kernel, self.field, self.inputs[:1], matrix.pulled(solution.coefficients))
@@ -370,10 +369,10 @@ class SolvedProblem(KernelPredictor):
         return found
 
     def _changes(self, x: DataRows, times: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """B and (K + noise) B − 2K(X, x), (N, M), at every time; of a posterior the noise on its targets is δ."""
+        """Yield, for every time, B and (K + noise) B − 2K(X, x), (N, M); a posterior has the noise δ on its targets."""
         if not self.solver.exact:
             raise InvalidArgumentError(
-                "solver is an approximation by some of the training inputs, which gives means alone; take "
+                "solver is an approximation by some of the training inputs, which gives means only; take "
                 "solver='pcg' for variances, or fewer samples"
             )
         matrix = self.solver.system.matrix
@@ -398,17 +397,17 @@ def dense(
     kernel: KernelFunction,
     x: DataRows,
     y: np.ndarray,
-    settings: Settings,
+    settings: TrainingSettings,
     weights: np.ndarray | None = None,
     remedy: str = "train on fewer samples, or take solver='pcg' or 'nystrom'",
     copies: int = 1,
 ) -> Problem | SolvedProblem:
-    """Train on the N inputs x (N, …) with targets y (N, outputs) as they are; equal samples are merged.
+    """Train on the N inputs x (N, …) with targets y (N, outputs); equal samples are merged.
 
     Loss (1/2N) Σ_i ω_i |f(x_i) − y_i|², weights ω of mean 1 (None: all 1). With Ω = diag(ω) the training is that of
     √Ω f with the kernel √Ω Θ √Ω and the targets √Ω y; samples that are equal in input, target and ridge add their
     weights.
-    copies: how often each sample is there, as where augmentation changes nothing that the kernel sees.
+    copies: multiplicity of each sample, if augmentation does not change it as seen by the kernel.
     """
     settings.check_decomposition("dense", len(x), remedy, kernel)
     equal = None  # with noise equal samples are not one
@@ -418,12 +417,12 @@ def dense(
 
 
 def orbit_averaged(
-    kernel: KernelFunction, action: Action, x: DataRows, y: np.ndarray, settings: Settings
+    kernel: KernelFunction, action: Action, x: DataRows, y: np.ndarray, settings: TrainingSettings
 ) -> Problem | SolvedProblem:
     """The mean after full augmentation with invariant labels, at the cost of N samples.
 
-    Needs Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′). Samples on one orbit with one target are merged. Its process has no prior: the
-    covariance of the ensemble is not that of the invariant network, and needs all irreps (`irrep_problem`).
+    Needs Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′). Samples on one orbit with one target are merged. The process has no prior: the
+    ensemble's covariance needs all irreps (`irrep_problem`), since it differs from the invariant network's.
     """
     settings.check_decomposition("orbit-averaged", len(x), "train on fewer samples")
     variances = kernel_diagonal(kernel, x, settings.field)
@@ -437,7 +436,7 @@ def orbit_averaged(
 
 
 def _equal_orbits(action: AnyAction, x: DataRows, variances: np.ndarray) -> list[bytes]:
-    """A digest of every row's orbit; orbits are compared only where `variances`, which they share, are equal."""
+    """A digest of every row's orbit; orbits are compared only if `variances`, which are equal on an orbit, agree."""
     if isinstance(x, FieldPoints):
         return [int(o).to_bytes(8, "little") for o in action.data_orbits(x).orbit]
     labels = [i.to_bytes(8, "little") for i in range(len(x))]
@@ -454,7 +453,7 @@ def _train(
     kernel: KernelFunction,
     x: DataRows,
     y: np.ndarray,
-    settings: Settings,
+    settings: TrainingSettings,
     equal: list[bytes] | None,
     *,
     weights: np.ndarray | None = None,
@@ -462,7 +461,7 @@ def _train(
     traces: np.ndarray | None = None,
     size: float = 0.0,
 ) -> Problem | SolvedProblem:
-    """Train on samples of which those are one row that have equal digests `equal`, targets and ridges.
+    """Train on samples; those with equal digests `equal`, targets and ridges are merged into one row.
 
     traces: each sample's part of N times the ridge's unit; None: its diagonal entry, and K is the prior. size: see
     `Spectrum.scale`.
@@ -506,9 +505,9 @@ def _train(
 
 
 def _matrices(
-    kernel: KernelFunction, x: DataRows, settings: Settings, scale: np.ndarray | None
+    kernel: KernelFunction, x: DataRows, settings: TrainingSettings, scale: np.ndarray | None
 ) -> tuple[SymmetricMatrix, SymmetricMatrix, Kernels | None, Method | None]:
-    """(the kernel that trains, K(X, X), both if they are held, the method) of a solver that does not decompose."""
+    """(training kernel, K(X, X), both kernels if in memory, method) for a solver that does not decompose."""
     method, field = settings.method, settings.field
     if method is not None and not method.exact:
         if draws_noise(kernel):
@@ -529,11 +528,11 @@ def _matrices(
 def training_matrices(
     kernel: KernelFunction, x: DataRows, field: KernelName, store: FileName | None, limit: int, *, whole: bool
 ) -> tuple[SymmetricMatrix, SymmetricMatrix, Kernels | None]:
-    """The kernel that trains and K(X, X) of inputs x, and both kernels if both are held.
+    """The training kernel and K(X, X) of inputs x, and both kernels if both are in memory.
 
-    whole: whether all entries are needed, not only some columns. They are read in memory, in a store, or computed anew
-    in each pass. Kernels are dear: both are held together where they take little of the memory, the one that trains
-    alone where it takes up to two fifths, and only what is larger is computed whenever it is needed.
+    whole: whether all entries are needed, not only some columns. Entries are kept in memory or in a store, or
+    recomputed in each pass. Both kernels are kept if they take little of the memory, only the training kernel if it
+    takes up to two fifths; larger ones are recomputed, since kernels are expensive.
     """
     if store is not None:
         kept = GramStore(store, kernel, x).compute()
@@ -543,10 +542,10 @@ def training_matrices(
     one = trained.dtype.itemsize * len(x) ** 2
     if whole and 2 * one <= _BOTH * limit:
         kernels = kernel.kernel(x)
-        own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.words)
-        return own, ArrayMatrix(np.asarray(kernels.nngp), prior.words), kernels
+        own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.label)
+        return own, ArrayMatrix(np.asarray(kernels.nngp), prior.label), kernels
     if whole and one <= _ONE * limit:
-        return ArrayMatrix(trained.assembled(), trained.words), prior, None
+        return ArrayMatrix(trained.assembled(), trained.label), prior, None
     return trained, prior, None
 
 

@@ -1,4 +1,4 @@
-"""Fitted infinite ensembles on disk: their attributes as JSON, and arrays with checksums; no pickle is in it."""
+"""Fitted infinite ensembles on disk: their attributes as JSON, and arrays with checksums; no pickles."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator
 
 from equitangents._types import Network
 from equitangents._version import FORMAT, __version__
-from equitangents.archives import Archive
+from equitangents.ensembles.archives import Archive
 from equitangents.ensembles.saved_folder import check_place, damaged, read_model, write_folder
-from equitangents.ensembles.saved_objects import Described, build, restored, state_of
+from equitangents.ensembles.saved_objects import EncodedValue, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.program import VERSION, described
 from equitangents.scale.identity import action_hash, network_hash
@@ -31,16 +31,16 @@ _SAME = 1e-4  # relative: how well a network that is given at loading has to agr
 
 
 def save(ensemble: BaseEstimator, path: Path, images: dict[str, Any] | None = None) -> None:
-    """Write a fitted ensemble to the folder `path`, with the form of the images it was fitted to, if it was.
+    """Write a fitted ensemble to the folder `path`, with the format of its training images if it has one.
 
     See InfiniteEnsembleBase.save.
     """
     check_place(path)
     state = state_of(ensemble)
     try:
-        described, left_out = Described(state), False
+        described, left_out = EncodedValue(state), False
     except InvalidTypeError:  # a network that holds functions, or is not of this package
-        described, left_out = Described(state, {"net": ensemble.net}), True
+        described, left_out = EncodedValue(state, {"net": ensemble.net}), True
     about = {
         "format": FORMAT,
         "version": __version__,
@@ -58,7 +58,7 @@ def save(ensemble: BaseEstimator, path: Path, images: dict[str, Any] | None = No
 
 
 def load(cls: type, path: Path, net: Network = None, about: Archive | None = None) -> BaseEstimator:
-    """Read a fitted ensemble of class `cls`, that of `about` if it is given; see InfiniteEnsembleBase.load."""
+    """Read a fitted ensemble of class `cls`, from `about` if passed; see InfiniteEnsembleBase.load."""
     about = about_model(path, [cls.__name__]) if about is None else about
     if about["network_left_out"] and net is None:
         raise InvalidArgumentError(
@@ -78,12 +78,12 @@ def load(cls: type, path: Path, net: Network = None, about: Archive | None = Non
 
 
 def about_model(path: Path, classes: Sequence[str] = CLASSES) -> Archive:
-    """What a folder says about the model in it; errors for other folders, damaged ones, and other versions."""
+    """The record of the model in a folder; raises for other folders, damaged ones, and other versions."""
     return read_model(path, classes, _ABOUT, {"format": FORMAT, "version": __version__, "numbers": VERSION})
 
 
 def fingerprint(ensemble: BaseEstimator) -> str:
-    """A hash of what a fitted ensemble's predictions depend on: network, parameters, training data, versions."""
+    """A hash of what determines a fitted ensemble's predictions: network, parameters, training data, versions."""
     training, units = ensemble._solved, ensemble.standardisation_
     ridge, shape = training.settings.ridge, training.x.shape[1:]
     parts = [__version__, VERSION, repr(training.augmentation), repr(training.label_action)]
@@ -105,6 +105,6 @@ def fingerprint(ensemble: BaseEstimator) -> str:
 
 
 def _first(ensemble: BaseEstimator) -> list[float]:
-    """The mean at the first training input, by which a network given later is recognised."""
+    """The mean at the first training input, to recognise a network passed later."""
     problem = ensemble._solved.mean_problem
     return [float(v) for v in problem.means(problem.inputs[:1], np.array([float(ensemble.time)])).ravel()]

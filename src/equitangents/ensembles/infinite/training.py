@@ -1,14 +1,14 @@
-"""What an ensemble is trained on, and the problems that give its mean and its covariance: the smallest that are exact.
+"""Training data of an ensemble, and the smallest exact problems for its mean and its covariance.
 
 no augmentation                            dense N×N, for both
-every member is equivariant already        dense N×N: copies count more against the ridge, and no more (fields alone)
+every member is equivariant already        dense N×N: copies only change the weight against the ridge (fields only)
 the kernel is invariant under the action   mean: orbit-averaged N×N for invariant labels, else the irreps that hold
                                            labels; covariance: all irreps
-anything else                              the explicit augmented samples, for both; it says why
+anything else                              the explicit augmented samples, for both, with the reason
 
-Of fields on P positions, and of d outputs that turn, rows of a problem are points, NP or Nd of them. Their loss
+Of fields on P positions, and of d equivariant outputs, rows of a problem are points, NP or Nd of them. Their loss
 L = (1/2N) Σ_i Σ_p |f(x_i)(p) − y_i(p)|² is a mean over samples and a sum over positions, as over outputs. A loss that
-is a mean over positions, too, reaches at time t what is reached here at t/P.
+averages over positions, too, reaches at time t the state of time t/P here.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from equitangents.actions.action import GroupAction
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements, whole_action
 from equitangents.ensembles import fields
 from equitangents.ensembles.estimator import check_actions
-from equitangents.ensembles.fields import FieldKernel, FieldPoints, PointAction, Positions, TurningField
+from equitangents.ensembles.fields import EquivariantField, FieldKernel, FieldPoints, OutputPositions, PointAction
 from equitangents.ensembles.infinite import irrep_problem, predictor
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
-from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredictor, Settings, SolvedProblem
+from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredictor, SolvedProblem, TrainingSettings
 from equitangents.ensembles.orbits import orbit_batch
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import Group
@@ -53,12 +53,12 @@ _SAME = 1e-12  # of the largest target: how well copies agree that are moved by 
 
 @dataclass(frozen=True)
 class Training:
-    """What an ensemble is trained on; problems are solved when first asked for.
+    """Training data of an ensemble; its problems are solved on first use.
 
     augmentation, label_action, x (N, …) and y (N, *positions, outputs) are those of `fit`. kernel, action, rows and
-    labels are those of the problems: of inputs, or of points where outputs are at `positions`. labels (rows, outputs),
-    or (|G|, rows, outputs) where copies of a row have labels of their own. way: which problem gives the mean, "dense",
-    "equivariant", "averages", "irreps" or "explicit"; reason: why the last.
+    labels are those of the problems: of inputs, or of points if outputs are at `positions`. labels (rows, outputs),
+    or (|G|, rows, outputs) if copies of a row have different labels. way: the problem for the mean, "dense",
+    "equivariant", "averages", "irreps" or "explicit"; reason: why it is "explicit".
     """
 
     kernel: KernelFunction
@@ -66,65 +66,65 @@ class Training:
     label_action: AnyAction
     x: DataRows
     y: np.ndarray
-    positions: Positions | None
-    settings: Settings
+    positions: OutputPositions | None
+    settings: TrainingSettings
     action: AnyAction
     rows: DataRows
     labels: np.ndarray
-    way: str = "dense"
+    formulation: str = "dense"
     reason: str | None = None
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """The positions of outputs, () for one a sample."""
+        """The positions of outputs; () for one output per sample."""
         return () if self.positions is None else self.positions.shape
 
     @property
-    def turning(self) -> bool:
-        """Whether outputs turn: no copies are rows of others, and orbits are inputs like any."""
-        return self.positions is not None and self.positions.turning
+    def equivariant(self) -> bool:
+        """Whether outputs are equivariant: no copies are rows of others, and orbits are inputs like any."""
+        return self.positions is not None and self.positions.equivariant
 
     @property
     def size(self) -> str:
         """How many rows there are, as formulas call it."""
-        return "N" if self.positions is None else "Nd" if self.turning else "NP"
+        return "N" if self.positions is None else "Nd" if self.equivariant else "NP"
 
     @property
     def solver(self) -> str:
-        """What gives the mean."""
+        """Description of the problem that gives the mean."""
         n, kernel = self.size, self.kernel
-        if self.way == "irreps":
+        if self.formulation == "irreps":
             solved = cast(IrrepProblem, self.mean_problem).transform.irreps
             return irrep_problem.name_of(self.action, solved) + n[1:]
-        if self.way == "explicit":
+        if self.formulation == "explicit":
             return f"explicit {n}|G| ({self.reason})"
-        if self.way == "equivariant":
+        if self.formulation == "equivariant":
             group = self.action.group.name
             return f"dense {n}×{n} (the network is equivariant under {group}: each copy is its sample)"
-        if self.way == "dense" and isinstance(kernel, RandomFeatures) and self.settings.method is None:
+        if self.formulation == "dense" and isinstance(kernel, RandomFeatures) and self.settings.method is None:
             return f"primal {n}×{kernel.features}"
-        return f"{'dense' if self.way == 'dense' else 'orbit-averaged'} {n}×{n}"
+        return f"{'dense' if self.formulation == 'dense' else 'orbit-averaged'} {n}×{n}"
 
     @property
     def covariance_solver(self) -> str:
-        """How covariances are computed: irrep by irrep, or as the mean is."""
+        """Description of the covariance's problem: by irreps, or that of the mean."""
         return irrep_problem.name_of(self.action, self.irreps) + self.size[1:] if self.by_irreps else self.solver
 
     @property
     def by_irreps(self) -> bool:
         """Whether the covariance's problem is an `IrrepProblem`: copies say something new to an invariant kernel."""
-        return self.way in ("averages", "irreps")
+        return self.formulation in ("averages", "irreps")
 
     @cached_property
     def mean_problem(self) -> KernelPredictor:
-        """Solved for the mean."""
+        """The problem solved for the mean."""
         settings = self.settings
-        if self.way == "explicit":
+        if self.formulation == "explicit":
             return self._explicit()
         if not self.by_irreps:
             copies = 1 if self.augmentation is None else self.action.group.order
             return predictor.dense(self.kernel, self.rows, self.labels, settings, copies=copies)
-        if self.way == "averages":
+        if self.formulation == "averages":
             return predictor.orbit_averaged(self.kernel, self.action, self.rows, self.labels, settings)
         name = irrep_problem.name_of(self.action, self.irreps)
         if settings.store is not None:
@@ -137,10 +137,10 @@ class Training:
 
     @cached_property
     def covariance_problem(self) -> KernelPredictor:
-        """Solved for mean and covariance; with solver="auto" by a decomposition, if one fits into memory."""
+        """The problem solved for mean and covariance; with solver="auto" by a decomposition, if it fits into memory."""
         if self.by_irreps:
             logger.info("covariances by %s", self.covariance_solver)
-            known = cast(IrrepProblem, self.mean_problem) if self.way == "irreps" else None
+            known = cast(IrrepProblem, self.mean_problem) if self.formulation == "irreps" else None
             return self._by_irreps(known, labelled_only=False)
         solved = self.mean_problem
         if (
@@ -154,15 +154,15 @@ class Training:
 
     @cached_property
     def decomposed(self) -> Training:
-        """This training, its problems solved by eigendecompositions: what many times and left-out samples need."""
+        """This training with problems solved by eigendecomposition, for many times and leave-one-out."""
         solved = self.mean_problem
         if isinstance(solved, Decomposed):
             return self
-        logger.info("decomposing the training kernel: what is asked for needs its eigenvalues")
+        logger.info("decomposing the training kernel: this result needs its eigenvalues")
         held = cast(SolvedProblem, solved).kernels
         return self.with_settings(replace(self.settings, method=Eigh(), held=held))
 
-    def with_settings(self, settings: Settings) -> Training:
+    def with_settings(self, settings: TrainingSettings) -> Training:
         """The kernel and data of this one with another ridge or learning rate: what is decomposed already stays so."""
         assert settings.field == self.settings.field
         settings = replace(settings, points=self.settings.points)
@@ -200,7 +200,7 @@ class Training:
     def orbit_means(self, x: ArrayLike, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, *positions, outputs)."""
         order = self._orbit_group().order
-        if self.turning or self.way == "explicit":
+        if self.equivariant or self.formulation == "explicit":
             found = self.means(orbit_batch(self.augmentation, x), times)
             return found.reshape(len(times), len(x), order, *found.shape[2:])
         rows, solved = self.rows_of(x), self.mean_problem
@@ -213,7 +213,7 @@ class Training:
     def sample_orbits(self, x: ArrayLike, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
         order = self._orbit_group().order
-        if self.turning or not self.by_irreps:
+        if self.equivariant or not self.by_irreps:
             found = self.sample(orbit_batch(self.augmentation, x), draws, time, key=key)
             return found.reshape(draws, len(x), order, *found.shape[2:])
         solved, limit = cast(IrrepProblem, self.covariance_problem), self.settings.memory_limit
@@ -221,12 +221,12 @@ class Training:
         return self._by_element(solved.sample_orbits(self.rows_of(x), draws, time, key=key, limit=limit))
 
     def rows_of(self, x: ArrayLike) -> DataRows:
-        """The rows of inputs x (M, …): themselves, or all positions, signal by signal."""
+        """The rows for inputs x (M, …): x itself, or all positions, signal by signal."""
         return x if self.positions is None else FieldPoints.of(np.asarray(x), self.positions.count)
 
     def copies(self) -> np.ndarray:
         """ρ_Y(g) y_i for every augmenting element, (|G|, N, *positions, outputs)."""
-        if self.positions is not None and not self.turning:
+        if self.positions is not None and not self.equivariant:
             return fields.moved_targets(self.augmentation, self.label_action, self.y)
         elements = augmenting_elements(self.augmentation)
         if self.label_action is None:
@@ -241,7 +241,7 @@ class Training:
 
     @cached_property
     def irreps(self) -> tuple[FourierIrrep, ...]:
-        """All irreps of the augmentation's group: those of the problem that is solved, where one is."""
+        """All irreps of the augmentation's group, taken from a solved problem if there is one."""
         solved = vars(self).get("mean_problem")
         return solved.irreps if isinstance(solved, IrrepProblem) else fourier_irreps(self.action.group)
 
@@ -251,8 +251,8 @@ class Training:
 
     def _explicit(self) -> KernelPredictor:
         """Trained on all copies one by one, each with all its rows."""
-        n, given = len(self.x), getattr(self.augmentation, "weights", None)
-        weights = np.ones(len(augmenting_elements(self.augmentation))) if given is None else given
+        n, sampled = len(self.x), getattr(self.augmentation, "weights", None)
+        weights = np.ones(len(augmenting_elements(self.augmentation))) if sampled is None else sampled
         copies, total = len(weights), len(weights) * len(self.rows)
         remedy = f"take fewer samples or fewer of the augmentation's {copies} elements (equitangents.actions.subset)"
         needed = dense_solve_bytes(total) if self.settings.decomposes(total) else 0
@@ -267,13 +267,13 @@ class Training:
         return predictor.dense(self.kernel, rows, y, self.settings, each, remedy)
 
     def _orbit_group(self) -> Group:
-        """The augmentation's group; InvalidArgumentError where there is none."""
+        """The augmentation's group; InvalidArgumentError if there is none."""
         if not isinstance(self.augmentation, Action):
             raise InvalidArgumentError("orbits are those of the augmentation's group; this ensemble has no such group")
         return self.augmentation.group
 
     def _by_element(self, values: np.ndarray) -> np.ndarray:
-        """Values at g z for rows z, (·, rows, |G|, outputs), as those at ρ_X(g) x, (·, M, |G|, *positions, outputs).
+        """Values at g z, (·, rows, |G|, outputs), ordered as those at ρ_X(g) x, (·, M, |G|, *positions, outputs).
 
         g (x, p) = (ρ_X(g) x, π_g p).
         """
@@ -291,18 +291,18 @@ def make_training(
     label_action: GroupAction | None,
     x: DataRows,
     y: np.ndarray,
-    positions: Positions | None,
-    settings: Settings,
+    positions: OutputPositions | None,
+    settings: TrainingSettings,
 ) -> Training:
-    """Training on y (N, outputs), or of fields (N, *positions, outputs).
+    """Training on y (N, outputs), or for fields (N, *positions, outputs).
 
-    A subset of an action that is a subgroup becomes an action of its own.
+    A subset of an action that is a subgroup becomes a restricted action.
     """
     x = x if positions is None else np.asarray(x)
-    turning = positions is not None and positions.turning
+    equivariant = positions is not None and positions.equivariant
     if getattr(net, "samples_rotations", False):
         net = cast(Any, net).sampled_for(x)  # predictions do not depend on one another
-    check_actions(augmentation, label_action, x, y[..., 0] if turning else y)
+    check_actions(augmentation, label_action, x, y[..., 0] if equivariant else y)
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
         whole: Any = augmentation.action
         subgroup = Subgroup(whole.group, augmentation.elements)  # in the order given, as copies and orbits
@@ -310,7 +310,7 @@ def make_training(
         augmentation = restrict(whole, subgroup)
     kernel, action, rows, labels = cast(KernelFunction, net), cast(AnyAction, augmentation), x, y
     if positions is not None:
-        field = cast(FieldFunction, TurningField(kernel) if turning else net)
+        field = cast(FieldFunction, EquivariantField(kernel) if equivariant else net)
         kernel, rows = cast(KernelFunction, FieldKernel(field)), FieldPoints.of(x, positions.count)
         labels = y.reshape(len(rows), -1)
         if augmentation is not None:
@@ -322,23 +322,23 @@ def make_training(
     training = Training(kernel, augmentation, label_action, x, y, positions, settings, action, rows, labels)
     if label_action is not None and positions is None:
         training = replace(training, labels=training.copies())
-    elif label_action is not None and not turning and action.exact and not isinstance(augmentation, ActionSubset):
+    elif label_action is not None and not equivariant and action.exact and not isinstance(augmentation, ActionSubset):
         training = replace(training, labels=_labels_of_points(training))
-    way, reason = _way(training)
-    return replace(training, way=way, reason=reason)
+    formulation, reason = _formulation(training)
+    return replace(training, formulation=formulation, reason=reason)
 
 
 def _labels_of_points(training: Training) -> np.ndarray:
-    """Labels of points, (|G|, rows, outputs), copy g at π_g p; (rows, outputs) where all copies of one agree."""
+    """Labels of points, (|G|, rows, outputs), copy g at π_g p; (rows, outputs) if all copies of a point agree."""
     table, copies = training.action.table, training.copies()
     values = copies.reshape(len(copies), len(training.x), table.shape[1], -1)
     at = np.stack([values[g][:, table[g]] for g in range(len(table))])
-    apart = np.abs(at - at[training.action.group.identity]).max()
-    same = apart <= _SAME * max(float(np.abs(at).max()), 1e-300)
+    difference = np.abs(at - at[training.action.group.identity]).max()
+    same = difference <= _SAME * max(float(np.abs(at).max()), 1e-300)
     return training.labels if same else at.reshape(len(at), len(training.rows), -1)
 
 
-def _way(training: Training) -> tuple[str, str | None]:
+def _formulation(training: Training) -> tuple[str, str | None]:
     """Which problem gives the mean, and why the explicit one has to be solved, if it has."""
     kernel, action = training.kernel, training.augmentation
     if action is None:
@@ -351,12 +351,12 @@ def _way(training: Training) -> tuple[str, str | None]:
         return "explicit", "the network draws noise for each copy"
     if training.positions is None:
         symmetry = "invariant" if is_invariant(kernel, action, training.x) else None
-    elif training.turning:
-        net = cast(TurningField, cast(FieldKernel, kernel).net).net
-        symmetry = fields.turning_symmetry(net, action, training.label_action, training.x, training.positions.count)
+    elif training.equivariant:
+        net = cast(EquivariantField, cast(FieldKernel, kernel).net).net
+        symmetry = fields.output_symmetry(net, action, training.label_action, training.x, training.positions.count)
     else:
         symmetry = fields.kernel_symmetry(cast(FieldKernel, kernel), training.action, cast(FieldPoints, training.rows))
     if symmetry is None:
         kernels = "the kernel is not known to be invariant under the augmentation"
-        return "explicit", "outputs are not known to turn as targets of copies do" if training.turning else kernels
+        return "explicit", "outputs may not transform as targets of copies do" if training.equivariant else kernels
     return "irreps" if training.labels.ndim == 3 else "equivariant" if symmetry == "equivariant" else "averages", None

@@ -1,7 +1,7 @@
-"""Choosing among ensembles by leave-one-out: one decomposition for every kernel matrix.
+"""Choosing among ensembles by leave-one-out, with one decomposition per kernel matrix.
 
 A grid's candidates are all combinations of its values. Those that differ in ridge, time or learning rate (`PATH`) share
-their decomposition, and each costs O(N²) more; all else makes another kernel matrix.
+their decomposition, at O(N²) each; other parameters change the kernel matrix.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ logger = logging.getLogger("equitangents")
 class Candidate:
     """One combination of the grid's values.
 
-    params: as the grid has them. score: NaN where there is none; `note` then says why. difference: score minus the
-    best one's, with its 95 % interval over training samples. tied: whether that holds 0.
+    params: in the form of the grid. score: NaN if it could not be computed; `note` holds the reason. difference: score
+    minus the best one's, with its 95 % interval over training samples. tied: whether that interval contains 0.
     """
 
     params: Mapping[str, Any]
@@ -57,10 +57,10 @@ E = TypeVar("E", bound=BaseEstimator)
 class Tuning(Generic[E]):
     """The candidates of a grid, in the grid's order; `print` shows the best ten.
 
-    measure: what scores are ("leave-one-out mean squared error", "leave-one-out accuracy").
-    best: the best candidate's ensemble, fitted to all samples. matrices: how many kernel matrices were made and
-    decomposed. seconds: by the clock, the fit of the best included. standardised_by: of which samples the inputs' mean
-    and deviation are: see `LeaveOneOut`.
+    measure: the kind of score ("leave-one-out mean squared error", "leave-one-out accuracy").
+    best: the best candidate's ensemble, fitted to all samples. matrices: number of kernel matrices computed and
+    decomposed. seconds: wall-clock time, including the fit of the best. standardised_by: the samples that standardise
+    inputs, see `LeaveOneOut`.
     """
 
     measure: str
@@ -73,7 +73,7 @@ class Tuning(Generic[E]):
 
     @property
     def best_params(self) -> dict[str, Any]:
-        """The best candidate's values, as the grid has them."""
+        """The best candidate's values, in the form of the grid."""
         return dict(self.candidates[self.best_index].params)
 
     @property
@@ -83,7 +83,7 @@ class Tuning(Generic[E]):
 
     @property
     def ties(self) -> tuple[Candidate, ...]:
-        """The other candidates that cannot be told apart from the best."""
+        """The other candidates whose score does not differ significantly from the best."""
         return tuple(c for i, c in enumerate(self.candidates) if c.tied and i != self.best_index)
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ class Tuning(Generic[E]):
 
 @dataclass(frozen=True)
 class Point:
-    """One candidate: its values as the grid has them, and the ensemble, not fitted, that they make."""
+    """One candidate: its values in the form of the grid, and its ensemble, not fitted."""
 
     values: dict[str, Any]
     ensemble: BaseEstimator
@@ -111,7 +111,7 @@ class Point:
 
 
 def points(model: BaseEstimator, grid: object) -> list[Point]:
-    """Every combination of the grid's values, or of several grids', in order, the last name running fastest.
+    """Every combination of the grid's values, or of several grids', in order; the last name varies fastest.
 
     Raises InvalidArgumentError or InvalidTypeError for names and values that the ensemble cannot take.
     """
@@ -143,7 +143,7 @@ def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
 
 
 def _ensemble(model: BaseEstimator, values: Mapping[str, Any]) -> Any:
-    """`model` with these values, not fitted and checked."""
+    """`model` with these values, not fitted, and checked."""
     params = {name: value for name, value in values.items() if name not in NETWORK}
     if params.get("augmentation", model.augmentation) is None and "label_action" not in values:
         params["label_action"] = None  # it moves labels along with inputs, which stay
@@ -160,7 +160,7 @@ def _ensemble(model: BaseEstimator, values: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class Score:
-    """A candidate's score, what candidates are ordered by, the smallest first, and each sample's part of the score."""
+    """A candidate's score, its sort key (smallest first), and each sample's contribution."""
 
     value: float
     rank: tuple[float, ...]
@@ -168,7 +168,7 @@ class Score:
 
     @classmethod
     def of(cls, found: LeaveOneOut | LabelsLeftOut) -> Score:
-        """That of what was predicted of left-out samples."""
+        """The score of leave-one-out predictions."""
         if isinstance(found, LabelsLeftOut):
             rank = (-found.accuracy, found.outputs.mean_squared_error)
             return cls(found.accuracy, rank, found.hits.astype(np.float64))
@@ -176,7 +176,7 @@ class Score:
 
 
 def tune(model: E, grid: object, x: Numbers, y: Targets) -> Tuning[E]:
-    """Score every candidate of the grid on x, y and fit the best; `InfiniteEnsemble.tune` says how."""
+    """Score every candidate of the grid on x, y and fit the best; see `InfiniteEnsemble.tune`."""
     candidates, start, matrices = points(model, grid), time.perf_counter(), 0
     scores: dict[int, Score] = {}
     errors: dict[int, Exception] = {}
@@ -231,15 +231,15 @@ def tune(model: E, grid: object, x: Numbers, y: Targets) -> Tuning[E]:
 
 
 def _best(scores: Mapping[int, Score]) -> int:
-    """The place of the best finite score, the first of equal ones; -1 where there is none."""
+    """Index of the best finite score, the first of equal ones; −1 if there is none."""
     finite = (i for i, score in scores.items() if math.isfinite(score.value))
     return min(finite, key=lambda i: (*scores[i].rank, i), default=-1)
 
 
 def _as_its_own(scored: Training, own: Training) -> bool:
-    """Whether what gave the score is solved as the ensemble's own fit would solve it.
+    """Whether the scored training is solved as the ensemble's own fit would solve it.
 
-    A decomposition serves "auto" in place of each exact solver, but is none of the features of a kernel of theirs.
+    A decomposition equals "auto" and every exact solver, except for kernels of features, which have their own solver.
     """
     method = own.settings.method
     any_exact = method is None and not isinstance(own.kernel, RandomFeatures)
@@ -253,7 +253,7 @@ def _table(
     best: int,
     bounds: tuple[float, float] | None,
 ) -> tuple[Candidate, ...]:
-    """All candidates; differences of means over samples have intervals, of pairs of the same sample."""
+    """All candidates; differences of mean scores have intervals from paired samples."""
     known = [i for i in sorted(scores) if math.isfinite(scores[i].value)]
     pairs = np.stack([scores[i].samples - scores[best].samples for i in known], axis=1)
     intervals = zip(*bootstrap_intervals(pairs, bounds=bounds), strict=True)

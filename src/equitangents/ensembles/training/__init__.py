@@ -1,1 +1,1 @@
-"""How the members of a deep ensemble are trained: recipe, batches, plan, loop and run."""
+"""Training of a deep ensemble's members: recipe, batches, plan, loop and run."""

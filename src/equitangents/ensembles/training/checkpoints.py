@@ -1,12 +1,13 @@
-"""Checkpoints of training runs, each a file with checksums that takes its place in one step.
+"""Checkpoints of training runs, each a file with checksums that is replaced atomically.
 
-A directory of checkpoints belongs to one run: `fit` of one ensemble, or one extension of it. The folder `3` in it holds
-the checkpoint of epoch 3, written as saved models are (`saved_folder`). What a run depends on is digested, so
-that a checkpoint is continued by the same run or not at all.
+A directory of checkpoints belongs to one run: `fit` of one ensemble, or one extension of it. Its folder `3` holds the
+checkpoint of epoch 3, in the format of saved models (`saved_folder`). A digest of all that a run depends on ensures
+that only the same run continues from a checkpoint.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import shutil
 from collections.abc import Iterator
@@ -18,20 +19,21 @@ import numpy as np
 
 from equitangents._version import FORMAT
 from equitangents.ensembles.saved_folder import MODEL, read_about, write_folder
-from equitangents.ensembles.saved_objects import Described, build
+from equitangents.ensembles.saved_objects import EncodedValue, build
 from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.files import FORBIDDEN, alone, real
+from equitangents.files import alone, real
 from equitangents.validation import is_whole
 
 logger = logging.getLogger("equitangents")
 
 _KEPT = 2
 _LOCK = ".training"
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)  # of what this user may not write
 
 
 @dataclass
 class Snapshot:
-    """All that a run needs to go on: parameters and states of all chunks, what was measured so far, and the plan."""
+    """Everything a run needs to continue: parameters and states of all chunks, measurements so far, and the plan."""
 
     params: list[np.ndarray]
     optimizer_state: list[np.ndarray]
@@ -42,12 +44,12 @@ class Snapshot:
 
     @property
     def epoch(self) -> int:
-        """How many epochs have been trained."""
+        """Number of trained epochs."""
         return len(self.history)
 
     @property
     def is_sound(self) -> bool:
-        """Whether all entries are of their types; errors of others, which a file may hold, are TypeErrors and such."""
+        """Whether all entries have the right types; invalid ones from a file may raise TypeError and the like."""
         arrays = [self.history, *self.params, *self.optimizer_state, *self.recorded.values()]
         numbers = [*self.recorded_epochs, *self.plan.values()]
         typed = all(isinstance(each, np.ndarray) for each in arrays) and all(map(is_whole, numbers))
@@ -57,8 +59,8 @@ class Snapshot:
 class CheckpointStore:
     """Checkpoints of one run under `directory`, numbered by epoch; the last two are kept.
 
-    One process at a time: StoreError for a second one, and where the directory cannot be written. What is complete in a
-    directory that this user may read and not write is read: `check_writable` raises there.
+    For one process at a time: StoreError for a second one, and if the directory is not writable. Complete checkpoints
+    in a read-only directory can still be read; only `check_writable` raises.
     """
 
     def __init__(self, directory: Path, fingerprint: dict[str, str]) -> None:
@@ -75,20 +77,20 @@ class CheckpointStore:
                 f"checkpoints cannot be written to {self.directory}: {error.strerror}; those that are complete there "
                 "are kept, and fit(..., resume=True) goes on from them"
             )
-            if error.errno not in FORBIDDEN or not self.directory.is_dir():
+            if error.errno not in _FORBIDDEN or not self.directory.is_dir():
                 raise self._forbidden from None
             # nobody else trains there, and only reading is left
 
     def check_writable(self) -> None:
-        """Raise StoreError where no checkpoint can be written."""
+        """Raise StoreError if no checkpoint can be written."""
         if self._forbidden is not None:
             raise self._forbidden
 
     def latest(self) -> Snapshot | None:
-        """The newest checkpoint that is whole; None if there is none.
+        """The newest intact checkpoint; None if there is none.
 
-        Newer ones that are damaged are named in the log, and removed once an older one proves to be of this run. Raises
-        InvalidArgumentError if it is of another run; StoreError if all are damaged.
+        Damaged newer ones are logged, and removed once an older one is known to belong to this run. Raises
+        InvalidArgumentError if it belongs to another run; StoreError if all are damaged.
         """
         epochs = self._epochs()
         for number, epoch in enumerate(epochs):
@@ -112,7 +114,7 @@ class CheckpointStore:
 
     def write(self, snapshot: Snapshot) -> None:
         """Write a checkpoint, whole or not at all. StoreError where that fails."""
-        held = Described(vars(snapshot))
+        held = EncodedValue(vars(snapshot))
         about = {"format": FORMAT, "fingerprint": self._fingerprint, "snapshot": held.tree}
         try:
             write_folder(self.directory / str(snapshot.epoch), about, held.arrays)
@@ -121,7 +123,7 @@ class CheckpointStore:
         self._remove(self._epochs()[_KEPT:])
 
     def close(self) -> None:
-        """Let other processes use the folder."""
+        """Release the folder for other processes."""
         self._held.close()
 
     def _epochs(self) -> list[int]:
@@ -156,10 +158,10 @@ def _runs(directory: Path) -> Iterator[tuple[int, int]]:
 
 
 def run_directory(directory: Path, first: int, members: int) -> Path:
-    """Where the checkpoints of members `first` to `first + members − 1` are kept.
+    """The folder for checkpoints of members `first` to `first + members − 1`.
 
-    Raises InvalidArgumentError if `directory` has checkpoints of another number of members from `first` on: a run is
-    one part, or one for each chunk.
+    Raises InvalidArgumentError if `directory` has checkpoints of a different number of members from `first` on: a run
+    has one folder, or one per chunk.
     """
     others = [end + 1 - begin for begin, end in _runs(directory) if begin == first and end != first + members - 1]
     if others:
@@ -183,7 +185,7 @@ def check_unused(directory: Path, first: int, members: int) -> None:
 
 
 def check_same(fingerprint: dict[str, str], other: dict[str, str], what: str) -> None:
-    """Raise InvalidArgumentError, naming what differs, unless the two fingerprints are equal."""
+    """Raise InvalidArgumentError, naming the difference, unless the two fingerprints are equal."""
     differing = [name for name in fingerprint if fingerprint[name] != other.get(name)]
     if differing:
         changes = "; ".join(f"{name}: {other.get(name, 'absent')} there, {fingerprint[name]} now" for name in differing)

@@ -1,15 +1,15 @@
-"""Members that JAX trains: networks of one architecture, mapped over, chunk by chunk in threads.
+"""Members trained by JAX: networks of one architecture, mapped with `vmap`, chunk by chunk in threads.
 
-Trained members give f_i(x) − b_i(x), with a baseline b_i where the members' variation has one.
+Trained members compute f_i(x) − b_i(x), with a baseline b_i if the members' variation has one.
 
-Chunk k is always members kc, …, kc + c − 1, all of them, whether they are wanted or not: so a member is trained by one
-program in one place of it, and its bits cannot depend on how many members there are. On a CPU a chunk's working memory
-should stay in a core's cache, and every core takes chunks of its own: larger networks go alone, smaller ones in twos or
-fours. On a GPU more at once are faster, up to its memory.
+Chunk k always holds members kc, …, kc + c − 1, including unwanted ones: each member is trained at one place of one
+program, so that its bits do not depend on the number of members. On a CPU a chunk's working memory should fit in a
+core's cache, and every core has its own chunks: large networks one per chunk, small ones two or four. On a GPU larger
+chunks are faster, up to its memory.
 
-Working memory is that of a JAX function by its jaxpr alone, nothing is compiled or allocated: values live from the
-equation that makes them to the last that reads them, and the peak is that of their sum over the program. XLA fuses and
-reuses more, so this is an upper estimate.
+Working memory of a JAX function is computed from its jaxpr, without compiling or allocating: a value lives from the
+equation that makes it to the last that reads it, and the peak is that of the sum over the program. XLA fuses and
+reuses more, so that this is an upper estimate.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 class Workers:
-    """A pool of threads; JAX releases the interpreter's lock while it computes."""
+    """A pool of threads; JAX releases the interpreter's lock during computation."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(worker_count())
@@ -77,9 +77,9 @@ class Workers:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def map(self, fn: Callable[[Any], Any], items: Sequence[Any], *, first_alone: bool = False) -> list[Any]:
-        """[fn(item) for item in items], in order. An interrupt is raised only when all of them are done.
+        """[fn(item) for item in items], in order. An interrupt is raised only after all of them are done.
 
-        `first_alone`: the others wait for the first, so that what it compiles is compiled once.
+        `first_alone`: the others wait for the first, so that functions are compiled only once.
         """
         found: list[Any] = []
         for some in (items[:1], items[1:]) if first_alone else (items,):
@@ -95,9 +95,9 @@ class Workers:
 
 @dataclass(frozen=True)
 class NetworkJob(Job):
-    """What a run computes by JAX: members trained by a `Recipe` on x, y (augmented), `rows` of a batch at once.
+    """A JAX training job: members trained by a `Recipe` on x, y (augmented), `rows` of a batch at once.
 
-    `copies` is how many transformed copies of each sample x and y hold, running slowest.
+    `copies`: number of transformed copies of each sample in x and y, the slowest index.
     """
 
     x: np.ndarray
@@ -108,12 +108,12 @@ class NetworkJob(Job):
     workers = Workers
 
     def groups(self) -> list[range]:
-        """Chunk k is always members kc, …, kc + c − 1, whether all of them are wanted or not."""
+        """The members of every chunk: kc, …, kc + c − 1 for chunk k, including unwanted ones."""
         begins = range(self.first // self.chunk * self.chunk, self.first + self.members, self.chunk)
         return [range(begin, begin + self.chunk) for begin in begins]
 
     def begin(self, ids: range) -> NetworkChunk:
-        """The chunk of some members, before training."""
+        """A chunk of these members, before training."""
         return NetworkChunk(self, ids)
 
     @cached_property
@@ -124,10 +124,9 @@ class NetworkJob(Job):
 
 
 def job_of(estimator: Any, data: Augmented, first: int, members: int) -> NetworkJob:
-    """Members `first` to `first + members − 1` of an estimator on augmented data, all checked; nothing is trained.
+    """Untrained members `first` to `first + members − 1` of an estimator on augmented data, checked.
 
-    Raises InvalidTypeError for what is no variation, NetworkError where the outputs are not those of the targets,
-    MemoryLimitError.
+    Raises InvalidTypeError if `variation` is none, NetworkError if outputs do not match the targets, MemoryLimitError.
     """
     p, x, y, dtype = estimator, data.x, data.y, estimator.dtype
     net, loss, input_shape, outputs = p._network, p._loss, data.x.shape[1:], data.targets.shape[1:]
@@ -190,9 +189,9 @@ def planned_job(
     seed: int,
     dtype: str,
 ) -> NetworkJob:
-    """Members 0 to `members` − 1 trained by an optimiser of optax on the mean square.
+    """Members 0 to `members` − 1 trained with an optax optimiser on the mean squared error.
 
-    x (N, …), y (N, outputs); in batches that are shuffled in every epoch, unless one holds all.
+    x (N, …), y (N, outputs); batches are shuffled in every epoch, unless one holds all samples.
     """
     size = min(batch_size, len(x))
     recipe = Recipe(net, "mse", rule, Batches(len(x), size, size, shuffle=size < len(x)))
@@ -204,9 +203,9 @@ def planned_job(
 def make_plan(
     recipe: Recipe, member: Members, x: Shaped, y: Shaped, members: int, members_per_chunk: int | None
 ) -> tuple[int, int]:
-    """(members a call, the most rows of a batch at once) for members of the shapes `member` on data x, y.
+    """(members per call, the maximum number of rows at once) for members of shapes `member` on data x, y.
 
-    On a CPU it does not depend on `members`, nor on the number of cores.
+    On a CPU it depends neither on `members` nor on the number of cores.
     """
     params, rows = member.params, recipe.batches.batch_size
     target = CACHE_BYTES if on_cpu() else device_bytes() // 8
@@ -219,7 +218,7 @@ def make_plan(
     if on_cpu() and isinstance(recipe.net, ForeignNetwork):
         some = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
         if "conv_general_dilated" in str(jax.make_jaxpr(recipe.net.apply)(params, some)):
-            return 1, rows  # XLA's convolutions take longer on a CPU for members at once than in turn
+            return 1, rows  # XLA's convolutions take longer on a CPU for all members at once than one by one
     fit = target // max(1, working_bytes(recipe, params, x, y, rows))
     if not on_cpu():
         return max(1, min(members, fit)), rows
@@ -227,7 +226,7 @@ def make_plan(
 
 
 def working_bytes(recipe: Recipe, params: Params, x: Shaped, y: Shaped, rows: int) -> int:
-    """Bytes that one member's gradient of `rows` rows takes, apart from its parameters and optimiser state."""
+    """Bytes for one member's gradient on `rows` rows, in addition to its parameters and optimiser state."""
     batch = replace(recipe, batches=Batches(rows, rows, rows, shuffle=False))
     shapes = (jax.ShapeDtypeStruct((rows, *a.shape[1:]), a.dtype) for a in (x, y))
 
@@ -240,7 +239,7 @@ def working_bytes(recipe: Recipe, params: Params, x: Shaped, y: Shaped, rows: in
 
 
 def _bytes(job: NetworkJob, shapes: Members) -> int:
-    """Bytes of data, of all members' parameters and optimiser states and a copy of them, and of what is at work."""
+    """Bytes of the data, of all members' parameters and optimiser states, twice, and of working memory."""
     params = tree_bytes(shapes.params)
     each = 2 * (params + tree_bytes(shapes.optimizer_state))
     if job.recipe.variation.has_baseline:
@@ -256,32 +255,32 @@ def on_cpu() -> bool:
 
 
 def worker_count() -> int:
-    """Threads that compute at a time: the cores that this process may use, or 1 where a device does the work."""
+    """Number of threads that compute: the cores available to this process, or 1 with an accelerator."""
     if not on_cpu():
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def device_bytes() -> int:
-    """Memory of the device that computes, where it is not the CPU."""
+    """Memory of the computing device, if it is not the CPU."""
     statistics = jax.local_devices()[0].memory_stats() or {}
     return int(statistics.get("bytes_limit", 8 * 2**30))
 
 
 def check_room(task: str, needed: int, limit: int | None, remedy: str) -> None:
-    """Raise MemoryLimitError if `needed` bytes exceed `limit` (None: what the host or the device has to offer)."""
+    """Raise MemoryLimitError if `needed` bytes exceed `limit` (None: the memory of the host or the device)."""
     if limit is None and not on_cpu():
         limit = device_bytes()
     check_memory(task, needed, limit, remedy)
 
 
 def tree_bytes(tree: Tree) -> int:
-    """Bytes of all arrays (or shapes) in a pytree."""
+    """Total bytes of all arrays (or shapes) in a pytree."""
     return sum(_size(leaf) for leaf in jax.tree.leaves(tree))
 
 
 def peak_bytes(fn: Callable[..., Any], *args: Any) -> int:
-    """Bytes alive at once in `fn(*args)`, without its arguments; `args` may be jax.ShapeDtypeStruct.
+    """Peak bytes alive in `fn(*args)`, without its arguments; `args` may be jax.ShapeDtypeStruct.
 
     >>> import jax, jax.numpy as jnp
     >>> x = jax.ShapeDtypeStruct((1000,), jnp.float32)
@@ -306,7 +305,7 @@ def _peak(program: ClosedJaxpr | Jaxpr) -> int:
 
 
 def _programs(equation: Any) -> list[ClosedJaxpr | Jaxpr]:
-    """The programs that a step of a program holds."""
+    """The jaxprs inside an equation."""
     is_program = lambda value: isinstance(value, ClosedJaxpr | Jaxpr)
     return list(filter(is_program, jax.tree.leaves(list(equation.params.values()), is_leaf=is_program)))
 
@@ -328,7 +327,7 @@ def _program_digest(job: NetworkJob, shapes: Members) -> str:
 
 
 def _constants(program: ClosedJaxpr | Jaxpr) -> Iterator[ArrayLike]:
-    """The constants of a program and of the programs that its steps hold, which its text leaves out."""
+    """The constants of a jaxpr and of the jaxprs inside it, which its text omits."""
     for constant in program.consts if isinstance(program, ClosedJaxpr) else ():
         is_key = jax.dtypes.issubdtype(constant.dtype, jax.dtypes.prng_key)
         yield jax.random.key_data(constant) if is_key else constant
@@ -337,7 +336,7 @@ def _constants(program: ClosedJaxpr | Jaxpr) -> Iterator[ArrayLike]:
 
 
 class NetworkChunk:
-    """Members that share a call."""
+    """Members trained in one call."""
 
     def __init__(self, job: NetworkJob, ids: range) -> None:
         recipe = job.recipe
@@ -350,7 +349,7 @@ class NetworkChunk:
                 self._vary([variation_key(job.seed, i) for i in ids])
 
     def _vary(self, keys: Sequence[jax.Array]) -> None:
-        """Draw what the members have of their own."""
+        """Draw the members' individual data."""
         job, variation, net = self._job, self._job.recipe.variation, self._job.recipe.net
         one = lambda k: jax.tree.map(lambda a: a[k], self._members.params)
         starts = [_start(variation, net, job.x.shape[1:], job.dtype, key, one(k)) for k, key in enumerate(keys)]
@@ -370,7 +369,7 @@ class NetworkChunk:
         )
 
     def restore(self, params: Sequence[ArrayLike], state: Sequence[ArrayLike]) -> None:
-        """Go on from these leaves of parameters and of optimiser states."""
+        """Continue from these leaves of parameters and of optimiser states."""
         fresh = self._members
         filled = lambda tree, leaves: jax.tree.unflatten(jax.tree.structure(tree), [jnp.array(leaf) for leaf in leaves])
         with precision.scope(self._job.dtype):
@@ -393,7 +392,7 @@ class NetworkChunk:
         return self._members.params
 
     def state(self) -> list[jax.Array]:
-        """What else the members go on from: leaves of the optimisers' states, stacked over members."""
+        """The rest of the members' state: leaves of the optimisers' states, stacked over members."""
         return jax.tree.leaves(self._members.optimizer_state)
 
 
@@ -405,9 +404,9 @@ def _start(
 
 
 def ensemble_outputs(estimator: Any, x: np.ndarray) -> Iterator[np.ndarray]:
-    """Outputs of all members of a fitted estimator for one block of rows after another.
+    """Yield outputs of all members of a fitted estimator for successive blocks of rows.
 
-    In the chunks of training: so a member's outputs too do not depend on how many members there are.
+    Uses the chunks of training, so that a member's outputs do not depend on the number of members either.
     """
     chunk, count, net = estimator._chunk, estimator.history_.shape[1], estimator._network
     size = _rows_at_once(net, chunk, x, estimator.dtype)
@@ -434,9 +433,9 @@ def member_outputs(
     start: Tree = None,
     size: int | None = None,
 ) -> np.ndarray:
-    """Outputs (members, N, outputs) of stacked members, `size` rows of x at a time; None: what stays within bounds.
+    """Outputs (members, N, outputs) of stacked members, `size` rows of x at a time; None: a size within memory bounds.
 
-    `start`: what their baselines depend on, where the variation has some.
+    `start`: the parameters of their baselines, if the variation has one.
     """
     if size is None:
         size = _rows_at_once(net, len(jax.tree.leaves(params)[0]), x, dtype)
@@ -447,7 +446,7 @@ def member_outputs(
 
 @partial(jax.jit, static_argnames=("net", "variation"))
 def _outputs(net: FiniteNetwork, variation: Variation, params: Params, start: Tree, x: jax.Array) -> jax.Array:
-    """Outputs (members, N, outputs) of stacked members, less their baselines; of fields all numbers in a row."""
+    """Outputs (members, N, outputs) of stacked members, minus their baselines; for fields all values in a row."""
 
     def one(params: Params, start: Tree) -> jax.Array:
         with compiled_windows():
@@ -459,14 +458,14 @@ def _outputs(net: FiniteNetwork, variation: Variation, params: Params, start: Tr
 
 @partial(jax.jit, static_argnames=("net", "variation"))
 def _baselines(net: FiniteNetwork, variation: Variation, start: Tree, x: jax.Array) -> jax.Array:
-    """What is subtracted from the outputs of stacked members, (members, N, outputs)."""
+    """The baselines of stacked members, (members, N, outputs), to be subtracted from outputs."""
     return jax.vmap(lambda start: flat(variation.baseline(net, start, x)))(start)
 
 
 def _evaluated(fn: Callable[[jax.Array], jax.Array], x: np.ndarray, dtype: str, size: int) -> np.ndarray:
     """fn on all of x, `size` rows at a time: (members, N, outputs).
 
-    All blocks have one shape, so that they share one compiled program; the last is filled up with copies of its last
+    All blocks have one shape, so that they share one compiled program; the last is padded with copies of its last
     row.
     """
     parts = []
@@ -478,12 +477,12 @@ def _evaluated(fn: Callable[[jax.Array], jax.Array], x: np.ndarray, dtype: str, 
 
 
 def _filled_up(a: np.ndarray, length: int) -> np.ndarray:
-    """The rows of a, and copies of the last up to `length`."""
+    """The rows of a, padded with copies of the last to `length`."""
     return a if len(a) == length else np.concatenate([a, np.repeat(a[-1:], length - len(a), axis=0)])
 
 
 def _rows_at_once(net: FiniteNetwork, members: int, x: np.ndarray, dtype: str) -> int:
-    """Rows of x whose evaluation by stacked members stays within bounds: in the cache, or on the device."""
+    """Number of rows of x that stacked members can evaluate within bounds: in the cache, or on the device."""
     return min(len(x), _rows_within(net, members, x.shape[1:], dtype))
 
 

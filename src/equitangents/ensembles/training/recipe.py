@@ -1,13 +1,13 @@
 """Training of finite networks, written for one member and mapped over many.
 
-θ_0 = net.init(init_key), θ ← optimiser(θ, ∇L) on the batches that order_key draws; both keys are functions of
-(seed, member) alone. A convolution in `net.apply` is patches and a matrix product, so the map over members is a
+θ_0 = net.init(init_key), θ ← optimiser(θ, ∇L) on the batches that order_key draws; both keys are functions only of
+(seed, member). A convolution in `net.apply` is patches and a matrix product, so that `vmap` over members is a
 batched matrix product.
 
 A batch's loss L is the mean over its samples of
 
 mse            ½ Σ_k (f_k − y_k)², so that L = (1/2N) Σ_i |f(x_i) − y_i|², not divided by the outputs
-cross_entropy  −Σ_k y_k log softmax(f)_k, y a probability distribution; of fields a sum over positions
+cross_entropy  −Σ_k y_k log softmax(f)_k, y a probability distribution; for fields a sum over positions
 
 gd        full-batch gradient descent θ ← θ − η ∇L: k steps are k units of gradient-flow time at learning rate η
 sgd       the same on mini-batches
@@ -42,7 +42,7 @@ NOISE = 0x6E6F_6973
 
 
 def sample_losses(loss: str, outputs: jax.Array, targets: jax.Array, classes: int | None = None) -> jax.Array:
-    """The loss of each sample, (N,); rows of fields hold `classes` numbers for each position."""
+    """The loss of each sample, (N,); rows of fields hold `classes` values per position."""
     if loss == "mse":
         return 0.5 * jnp.sum((outputs - targets) ** 2, axis=-1)
     if classes is not None:
@@ -53,7 +53,7 @@ def sample_losses(loss: str, outputs: jax.Array, targets: jax.Array, classes: in
 
 @lru_cache(maxsize=128)
 def rule_of(optimizer: str, learning_rate: float, momentum: float) -> optax.GradientTransformation:
-    """An optimiser by its name; one object for equal arguments."""
+    """An optimiser by its name; equal arguments give the same object."""
     if optimizer == "adam":
         return optax.adam(learning_rate)
     return optax.sgd(learning_rate, momentum=momentum if optimizer == "momentum" else None)
@@ -64,10 +64,10 @@ class Batches:
     """How an epoch runs over its samples.
 
     Args:
-        samples: samples an epoch visits, each once.
-        batch_size: of one step; the last step of an epoch may have fewer.
-        rows: how many of a batch are computed at once; a batch of more is summed up in blocks.
-        copies: 1, or the number of transformed copies that each sample is drawn from: copy g of sample i is row
+        samples: samples visited per epoch, each once.
+        batch_size: samples per step; the last step of an epoch may have fewer.
+        rows: rows of a batch computed at once; larger batches are accumulated in blocks.
+        copies: 1, or the number of transformed copies from which each sample is drawn: copy g of sample i is row
             g · samples + i of the data.
         shuffle: whether the order is random.
     """
@@ -80,17 +80,17 @@ class Batches:
 
     @property
     def steps(self) -> int:
-        """How many optimiser steps an epoch takes."""
+        """Number of optimiser steps per epoch."""
         return -(-self.samples // self.batch_size)
 
     @property
     def blocks(self) -> int:
-        """How many blocks of rows a batch is computed in."""
+        """Number of blocks of rows per batch."""
         return -(-self.batch_size // self.rows)
 
     @property
     def whole(self) -> bool:
-        """Whether each step takes all data in their own order."""
+        """Whether each step takes all data in their original order."""
         return self.batch_size == self.samples == self.rows and self.copies == 1 and not self.shuffle
 
     def draw(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -105,7 +105,7 @@ class Batches:
         return arranged(self.order(key)), arranged(jnp.ones(self.samples, dtype=jnp.int32))
 
     def order(self, key: jax.Array) -> jax.Array:
-        """The rows of the data that an epoch visits, one after another, (samples,)."""
+        """The rows of the data in the order of one epoch, (samples,)."""
         order_key, copy_key = jax.random.split(key)
         index = jnp.arange(self.samples, dtype=jnp.int32)
         if self.shuffle:
@@ -118,7 +118,7 @@ class Batches:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides the arithmetic of training, apart from data and seed; hashable, so compiled once."""
+    """Everything that determines training besides data and seed; hashable, so that it is compiled once."""
 
     net: Network
     loss: str
@@ -129,12 +129,12 @@ class Recipe:
     classes: int | None = None  # of fields, at each position
 
     def trained(self, params: Params) -> Params:
-        """The variables of a member that the optimiser moves."""
+        """A member's variables that the optimiser updates."""
         return split(params)[0] if self.batchwise else params
 
     @property
     def transformation(self) -> optax.GradientTransformation:
-        """The optimiser with what the variation adds to it."""
+        """The optimiser, modified by the variation."""
         if self.variation == PLAIN:
             return self.rule
         return self.variation.transformation(self.rule, self.batches.samples * self.batches.copies)
@@ -146,7 +146,7 @@ class Recipe:
 
 
 class Members(NamedTuple):
-    """Members in training: every leaf has a leading axis, one entry a member. `keys` are data of order_keys."""
+    """Members in training: every leaf has a leading axis over members. `keys` are data of order_keys."""
 
     keys: jax.Array
     params: Params
@@ -154,10 +154,10 @@ class Members(NamedTuple):
 
 
 class Own(NamedTuple):
-    """What members have of their own besides parameters; leading axis: members.
+    """Data that differ between members, besides parameters; leading axis: members.
 
     offsets: (members, rows of x, outputs), subtracted from outputs in training, or None.
-    rows: (members, rows of x), the row of x and y that stands in the place of each, or None.
+    rows: (members, rows of x), indices of the rows of x and y that replace each row, or None.
     """
 
     offsets: jax.Array | None = None
@@ -193,7 +193,7 @@ def _init_member(
 def init_members(recipe: Recipe, input_shape: InputShape, dtype: str, seed: int, ids: Sequence[int]) -> Members:
     """The members `ids` before training.
 
-    One after another, in one small program: mapped over members it would take longer to compile.
+    Initialised one after another by one small program; `vmap` over members would take longer to compile.
     """
     members = [_init_member(recipe.net, input_shape, dtype, np.uint32(seed), np.uint32(i)) for i in ids]
     stack = lambda *leaves: jnp.asarray(np.stack(leaves))
@@ -202,7 +202,7 @@ def init_members(recipe: Recipe, input_shape: InputShape, dtype: str, seed: int,
 
 
 def member_shapes(recipe: Recipe, input_shape: InputShape, dtype: str) -> Members:
-    """Shapes of one member; nothing is computed."""
+    """Shapes of one member, without computing it."""
     keys, params = jax.eval_shape(partial(_init_member, recipe.net, input_shape, dtype), np.uint32(0), np.uint32(0))
     return Members(keys, params, jax.eval_shape(recipe.transformation.init, recipe.trained(params)))
 
@@ -214,8 +214,8 @@ def run_epochs(
     """Train all members for the epochs first, …, first + count − 1, count ≤ SEGMENT.
 
     Returns the members and losses (SEGMENT, members), of which the first `count` rows are set: the mean over the
-    epoch's samples, each before the step that it is used in. `count` is not a static argument: epochs are the same
-    machine code however many run in one call, so that cutting a run into pieces changes no bit of it.
+    epoch's samples, each before the step that uses it. `count` is not a static argument: epochs run the same machine
+    code however many run in one call, so that splitting a run changes no bit of it.
     """
     epoch_of = _batchwise_epoch if recipe.batchwise else _epoch
 
@@ -293,14 +293,14 @@ def _loss(
 
 
 def flat(y: jax.Array) -> jax.Array:
-    """Outputs (N, outputs), or fields (N, *positions, outputs) with all their numbers in one row."""
+    """Outputs (N, outputs); fields (N, *positions, outputs) are reshaped to rows."""
     return y if y.ndim == 2 else y.reshape(len(y), -1)
 
 
 def _batchwise_epoch(
     recipe: Recipe, key: jax.Array, params: Params, state: Tree, own: Own, x: jax.Array, y: jax.Array
 ) -> tuple[Params, Tree, jax.Array]:
-    """`_epoch` of a network with batch statistics or dropout: every batch whole, the last of its own size.
+    """`_epoch` for a network with batch statistics or dropout: batches are not padded; the last may be smaller.
 
     Step s has the key fold_in(fold_in(epoch's key, NOISE), s).
     """
@@ -330,7 +330,7 @@ def _batchwise_epoch(
 def batch_gradient(
     recipe: Recipe, params: Params, offset: jax.Array | None, x: jax.Array, y: jax.Array, key: jax.Array
 ) -> tuple[jax.Array, Params, dict[str, Tree]]:
-    """(mean loss, its gradient, the collections that are carried along) of one member on one whole batch."""
+    """(mean loss, its gradient, updated collections) of one member on one full batch."""
     trained, carried = split(params)
 
     def loss(trained: Params) -> tuple[jax.Array, dict[str, Tree]]:

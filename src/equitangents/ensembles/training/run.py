@@ -1,12 +1,12 @@
-"""A training run: its data, and chunks of members moved from epoch to epoch together, with what is measured on the way.
+"""A training run: its data, and chunks of members trained epoch by epoch together, with recorded outputs.
 
 Training data are all pairs (ρ_X(g) x_i, ρ_Y(g) y_i):
 
-full    the data set is replaced by all N|G| pairs, g running slowest
-random  every epoch visits each sample once, moved by a random element: copy g of sample i is row g·N + i
+full    the data set is replaced by all N|G| pairs; g is the slowest index
+random  every epoch visits each sample once, transformed by a random element: copy g of sample i is row g·N + i
 
-How members are trained is what a `Job` knows: `network_job` by JAX, `equitangents.torch.job` by PyTorch. They go on
-from their last checkpoint, if there is one.
+A `Job` defines how members are trained: `network_job` by JAX, `equitangents.torch.job` by PyTorch. A run continues
+from its last checkpoint, if there is one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SECONDS_A_CALL = 0.5  # between two looks at interrupts and progress
 class Augmented:
     """Data x (rows, …), y (rows, outputs); an epoch visits `samples`, each drawn from `copies` rows.
 
-    targets (N, outputs), or fields: those of the N samples before augmentation.
+    targets: those of the N samples before augmentation, (N, outputs) or fields.
     """
 
     x: np.ndarray
@@ -58,10 +58,10 @@ class Augmented:
 def augment(
     action: Augmentation | None, label_action: GroupAction | None, mode: str, x: ArrayLike, y: np.ndarray, dtype: str
 ) -> Augmented:
-    """The data that are trained on, in `dtype`; `action` None leaves them as they are.
+    """The training data after augmentation, in `dtype`; `action` None: no augmentation.
 
-    Targets may be fields, (N, *positions, outputs), which go with their positions, and end in one row each. The copies
-    are made once, before training; images that are resampled cost no more later than exact ones.
+    Targets may be fields, (N, *positions, outputs), which move with their positions, and are flattened to rows. Copies
+    are made once, before training, so that resampled images cost no more in training than exact ones.
     """
     if action is None:
         return Augmented(np.asarray(x, dtype), np.asarray(y.reshape(len(y), -1), dtype), len(x), 1, y)
@@ -77,7 +77,7 @@ def augment(
 
 
 def resolve_batch_size(optimizer: object, batch_size: int | None, samples: int) -> int:
-    """Samples a step: all of them for "gd"; else `batch_size`, or 32 if None, at most all."""
+    """Samples per step: all of them for "gd"; else `batch_size`, or 32 if None, at most all."""
     if optimizer != "gd":
         return min(_BATCH_SIZE if batch_size is None else int(batch_size), samples)
     if batch_size is not None:
@@ -97,17 +97,17 @@ def array_digest(*arrays: ArrayLike) -> str:
 
 
 def record_fingerprint(recorded: dict[str, np.ndarray]) -> dict[str, str]:
-    """The inputs whose outputs are recorded, by name."""
+    """Digests of the recorded inputs, by name."""
     return {"record": json.dumps({name: array_digest(x) for name, x in sorted(recorded.items())})}
 
 
 class Chunk(Protocol):
-    """Members that share a call. `start`: what their baselines depend on, stacked, or None."""
+    """Members trained in one call. `start`: stacked parameters of their baselines, or None."""
 
     start: Tree
 
     def restore(self, params: Sequence[np.ndarray], state: Sequence[np.ndarray]) -> None:
-        """Go on from what `params` (its leaves) and `state` gave."""
+        """Continue from leaves of `params` and from `state`."""
 
     def advance(self, first: int, count: int) -> np.ndarray:
         """Train for the epochs first, …, first + count − 1; losses (count, members)."""
@@ -119,18 +119,18 @@ class Chunk(Protocol):
         """Parameters stacked over members."""
 
     def state(self) -> Sequence[ArrayLike]:
-        """What else the members go on from."""
+        """The rest of the members' state."""
 
 
 @dataclass(frozen=True)
 class Job(abc.ABC):
-    """What a run computes: members `first` to `first + members − 1`, whose outputs are of the type `dtype`.
+    """A training job: members `first` to `first + members − 1`, whose outputs have the type `dtype`.
 
-    recipe: of the library that trains; its `variation` is what sets members apart.
-    chunk: members that share a call. rows: the most rows of a batch that are computed at once.
-    fingerprint: what it depends on, by name.
-    in_pieces: whether a chunk is trained to the end before the next, so that one at a time is held, in a run of its
-        own; what `Chunk.state` gives has an axis of members otherwise.
+    recipe: the training library's recipe; its `variation` distinguishes members.
+    chunk: members per call. rows: the maximum number of rows of a batch computed at once.
+    fingerprint: everything it depends on, by name.
+    in_pieces: whether each chunk is trained to the end as its own run, so that only one is in memory; otherwise
+        `Chunk.state` has an axis of members.
     workers: threads, or the calling one, that train and evaluate chunks: `map(fn, items, first_alone=False)`.
     """
 
@@ -148,23 +148,23 @@ class Job(abc.ABC):
 
     @property
     def facts(self) -> dict[str, object]:
-        """What the fitted estimator says of it, by attribute."""
+        """Attributes that the job sets on the fitted estimator."""
         return {}
 
     @abc.abstractmethod
     def groups(self) -> list[range]:
-        """The members of every chunk, some of which may not be wanted."""
+        """The members of every chunk, including unwanted ones."""
 
     @abc.abstractmethod
     def begin(self, ids: range) -> Chunk:
-        """The chunk of some members, before training."""
+        """A chunk of these members, before training."""
 
 
 class Run:
     """Members of a job at one epoch.
 
-    sets: the inputs whose outputs are recorded, by name. torn: whether an interrupt left chunks at different epochs,
-    so that nothing here can be saved.
+    sets: inputs by name whose outputs are recorded. torn: whether an interrupt left chunks at different epochs, so that
+    the run cannot be saved.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class Run:
         self._chunks: list[Chunk] = workers.map(begun, range(len(groups)), first_alone=True)
 
     def advance(self, count: int) -> None:
-        """Train all members for `count` ≤ SEGMENT more epochs; an interrupt is raised once all of them have."""
+        """Train all members for `count` ≤ SEGMENT more epochs; an interrupt is raised after all have finished."""
         assert 1 <= count <= SEGMENT
         if not self._compiled and len(self._chunks) > 1:
             self._chunks[0].advance(self.epoch, 0)  # once for all chunks
@@ -221,7 +221,7 @@ class Run:
 
     @property
     def epoch(self) -> int:
-        """How many epochs have been trained."""
+        """Number of trained epochs."""
         return len(self._history)
 
     @property
@@ -235,13 +235,13 @@ class Run:
         return {name: np.stack(outputs) for name, outputs in self._recorded.items() if outputs}
 
     def trained(self) -> Trained:
-        """What there is at this epoch, as NumPy."""
+        """Parameters, losses and recorded outputs at this epoch, as NumPy."""
         wanted = lambda part: jax.tree.map(lambda a: a[self._wanted], self._stacked(part))
         params, start = wanted(lambda chunk: chunk.params()), wanted(lambda chunk: chunk.start)
         return Trained(params, start, self.history, self.recorded, self.recorded_epochs, self.job.chunk)
 
     def snapshot(self) -> Snapshot:
-        """A copy of everything that changes."""
+        """A copy of the run's mutable state."""
         params, state = self._stacked(lambda chunk: (jax.tree.leaves(chunk.params()), list(chunk.state())))
         plan = {"chunk": self.job.chunk, "rows": self.job.rows}
         return Snapshot(params, state, self.history, list(self.recorded_epochs), self.recorded, plan)
@@ -255,7 +255,7 @@ class Run:
 class Trained(NamedTuple):
     """Parameters and starts stacked over members, losses (epochs, members), outputs recorded at some epochs.
 
-    `chunk`: members that shared a call.
+    `chunk`: members per call.
     """
 
     params: Params
@@ -277,10 +277,10 @@ def train(
     every: int = 10,
     progress: bool | ProgressCallback = False,
 ) -> Trained:
-    """Train the members of a job: together, or a chunk at a time, each to the end, where the job is in pieces.
+    """Train the members of a job: together, or, if the job is in pieces, each chunk to the end in turn.
 
-    Outputs on the `sets` are kept at the epochs `record_at`, in order; checkpoints are written to `folder` every so
-    many epochs. Progress counts epochs, or of several chunks these.
+    Outputs on the `sets` are recorded at the epochs `record_at`, in order; checkpoints are written to `folder` every
+    `every` epochs. Progress counts epochs, summed over chunks.
     """
     if folder is not None and not resume:
         check_unused(folder, job.first, job.members)
@@ -297,7 +297,7 @@ def train(
 
 
 def joined(parts: Sequence[Trained]) -> Trained:
-    """The members of all parts, which were trained alike: entry by entry of `Trained` along the members' axis."""
+    """The members of all parts, concatenated along the members' axis of each entry of `Trained`."""
     of = lambda place, axis: jax.tree.map(lambda *a: np.concatenate(a, axis), *(part[place] for part in parts))
     return Trained(of(0, 0), of(1, 0), of(2, 1), of(3, 1), parts[0].recorded_epochs, parts[0].chunk)
 
@@ -311,7 +311,7 @@ def _together(
     progress: bool | ProgressCallback,
     job: Job,
 ) -> Trained:
-    """Train the members to the end, in this process; an interrupt saves what is done first."""
+    """Train the members to the end, in this process; an interrupt first saves the finished epochs."""
     with ExitStack() as held:
         store, snapshot = None, None
         if folder is not None:
@@ -357,7 +357,7 @@ def _together(
 
 
 def _check_progress(snapshot: Snapshot, epochs: int, record_at: tuple[int, ...]) -> None:
-    """Raise InvalidArgumentError where a checkpoint is beyond the last epoch, or recorded other epochs."""
+    """Raise InvalidArgumentError if a checkpoint is beyond the last epoch, or recorded other epochs."""
     if snapshot.epoch > epochs:
         raise InvalidArgumentError("epochs", epochs, f"at least {snapshot.epoch}, that of the checkpoint")
     passed = [e for e in record_at if e < snapshot.epoch]

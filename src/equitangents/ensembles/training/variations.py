@@ -1,9 +1,9 @@
-"""What sets an ensemble's members apart besides their initial parameters and the order of their data.
+"""Variations: differences between an ensemble's members besides initial parameters and data order.
 
 zero output     predict f(x; θ) − f(x; θ_0)
 bootstrap       train each member on N samples drawn with replacement (bagging)
-NTK posterior   predict f(x; θ) + δ(x), δ a random function that is not trained, and disturb the targets
-NNGP posterior  train the last layer alone, and disturb the targets
+NTK posterior   predict f(x; θ) + δ(x), δ a random function that is not trained, and add noise to the targets
+NNGP posterior  train only the last layer, and add noise to the targets
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ _TAG = 0x7661_7269  # folded into a member's initial key, so that what is drawn 
 
 @dataclass(frozen=True)
 class Variation:
-    """How members differ: by itself, in nothing else. Immutable and hashable."""
+    """How members differ; this base class adds no difference. Immutable and hashable."""
 
     has_baseline: ClassVar[bool] = False
     """Whether a function of the member's own is subtracted from its outputs, in training and in prediction."""
 
     def check(self, net: FiniteNetwork, loss: str) -> None:
-        """Raise if this variation is not for such a network or loss."""
+        """Raise unless the variation applies to this network and loss."""
 
     def start(self, key: jax.Array, net: FiniteNetwork, params: Params, input_shape: InputShape, dtype: str) -> Params:
-        """What a member's baseline depends on, given its initial parameters."""
+        """Parameters of a member's baseline, from its initial parameters."""
         return None
 
     def baseline(self, net: FiniteNetwork, start: Params, x: jax.Array) -> jax.Array:
-        """What is subtracted from a member's outputs, (N, outputs)."""
+        """The baseline subtracted from a member's outputs, (N, outputs)."""
         raise NotImplementedError
 
     def rows(self, key: jax.Array, samples: int, copies: int) -> np.ndarray | None:
-        """The rows that a member trains on, of `copies` times `samples` rows, copies running slowest; None: all."""
+        """The member's training rows among `copies` · `samples`, the copy being the slowest index; None: all."""
         return None
 
     def disturbance(self, key: jax.Array, shape: tuple[int, ...], dtype: str) -> np.ndarray | None:
-        """What is added to a member's targets, or None."""
+        """Noise added to a member's targets, or None."""
         return None
 
     def transformation(self, base: optax.GradientTransformation, rows: int) -> optax.GradientTransformation:
-        """The optimiser `base` on the loss of this variation, the data being `rows` rows."""
+        """The optimiser `base`, modified for the variation's loss on `rows` rows of data."""
         return base
 
 
@@ -86,8 +86,8 @@ class ZeroOutput(Variation):
 class Bootstrap(Variation):
     """Bagging: every member trains on N of the N samples, drawn with replacement, with all their transformed copies.
 
-    The mean over members is equivariant where that of plain
-    members is, since each resample is augmented in full. Source: Breiman 1996, Bagging predictors.
+    The mean over members is as equivariant as that of plain members, since each resample is augmented in full.
+    Source: Breiman 1996, Bagging predictors.
 
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(32), et.nn.Relu(), et.nn.Dense(1))
@@ -98,14 +98,14 @@ class Bootstrap(Variation):
     """
 
     def rows(self, key: jax.Array, samples: int, copies: int) -> np.ndarray:
-        """The drawn samples in every copy."""
+        """The drawn samples' rows in every copy."""
         drawn = np.asarray(jax.random.randint(key, (samples,), 0, samples, dtype="int32"))
         return (samples * np.arange(copies)[:, None] + drawn).ravel().astype(np.int32)
 
 
 @dataclass(frozen=True)
 class _Posterior(Variation):
-    """Randomised maximum a posteriori: targets disturbed by noise, parameters held towards their initial values.
+    """Randomised maximum a posteriori: noisy targets, and weight decay towards the initial parameters.
 
     Training minimises (1/2N) Σ_i |f(x_i) − y_i − ε_i|² + (σ²/2N) |θ − θ_0|², ε_i ~ N(0, σ²), σ² = `noise`.
     """
@@ -116,7 +116,7 @@ class _Posterior(Variation):
         check_number("noise", self.noise, "a finite number ≥ 0", lambda v: v >= 0)
 
     def check(self, net: FiniteNetwork, loss: str) -> None:
-        """Only the mean square has a Gaussian posterior, and the last layer must be a linear readout."""
+        """Raise unless the loss is "mse" (else the posterior is not Gaussian) and the last layer a linear readout."""
         if loss != "mse":
             raise NetworkError("loss", loss, "'mse', of whose posterior the variation samples")
         layers = getattr(net, "layers", ())
@@ -124,14 +124,14 @@ class _Posterior(Variation):
             raise NetworkError("net", net, "a network that ends with Dense, for the variation")
 
     def disturbance(self, key: jax.Array, shape: tuple[int, ...], dtype: str) -> np.ndarray | None:
-        """ε."""
+        """The noise ε."""
         if self.noise == 0:
             return None
         with precision.scope(dtype):
             return math.sqrt(self.noise) * np.asarray(standard_normal(jax.random.fold_in(key, 1), shape, dtype))
 
     def transformation(self, base: optax.GradientTransformation, rows: int) -> optax.GradientTransformation:
-        """Weight decay towards the initial parameters, σ²/N a unit of learning rate, then `base`."""
+        """Weight decay towards the initial parameters, σ²/N per unit of learning rate, then `base`."""
         return optax.chain(decay_to_start(self.noise / rows), base) if self.noise else base
 
 
@@ -145,7 +145,7 @@ class NTKPosterior(_Posterior):
     at every time.
 
     Args:
-        noise: σ² ≥ 0, the variance of noise on (augmented) targets; as `ridge`, divide it by the mean diagonal of Θ.
+        noise: σ² ≥ 0, the noise variance of (augmented) targets; divided by the mean diagonal of Θ it is a `ridge`.
 
     Source: He, Lakshminarayanan & Teh 2020, Bayesian Deep Ensembles via the Neural Tangent Kernel, arXiv 2007.05864.
     """
@@ -153,13 +153,13 @@ class NTKPosterior(_Posterior):
     has_baseline: ClassVar[bool] = True
 
     def start(self, key: jax.Array, net: FiniteNetwork, params: Params, input_shape: InputShape, dtype: str) -> Params:
-        """(θ_0, θ̃), θ̃ of the last layer zero."""
+        """(θ_0, θ̃), with θ̃ zero in the last layer."""
         direction = net.init(jax.random.fold_in(key, 0), input_shape, dtype)
         direction = (*direction[:-1], jax.tree.map(jnp.zeros_like, direction[-1]))
         return jax.tree.map(jnp.copy, params), direction
 
     def baseline(self, net: FiniteNetwork, start: Params, x: jax.Array) -> jax.Array:
-        """The random function that is not trained, with a minus: −δ(x)."""
+        """Minus the untrained random function: −δ(x)."""
         params, direction = start
         return -jax.jvp(lambda p: net.apply(p, x), (params,), (direction,))[1]
 
@@ -173,7 +173,7 @@ class NNGPPosterior(_Posterior):
     the closed form, at every time.
 
     Args:
-        noise: σ² ≥ 0, the variance of noise on (augmented) targets; as `ridge`, divide it by the mean diagonal of K.
+        noise: σ² ≥ 0, the noise variance of (augmented) targets; divided by the mean diagonal of K it is a `ridge`.
 
     Sources: Matthews et al. 2017, Sample-then-optimize posterior sampling; Osband, Aslanides & Cassirer 2018 (arXiv
     1806.03335); Lee et al. 2018 (arXiv 1711.00165).
@@ -181,36 +181,36 @@ class NNGPPosterior(_Posterior):
 
     def transformation(self, base: optax.GradientTransformation, rows: int) -> optax.GradientTransformation:
         """Gradients of all layers but the last are dropped, and so are the steps of weight decay, which needs none."""
-        alone = optax.stateless(lambda updates, _: (*jax.tree.map(jnp.zeros_like, updates[:-1]), updates[-1]))
-        return optax.chain(alone, super().transformation(base, rows), alone)
+        frozen = optax.stateless(lambda updates, _: (*jax.tree.map(jnp.zeros_like, updates[:-1]), updates[-1]))
+        return optax.chain(frozen, super().transformation(base, rows), frozen)
 
 
 @dataclass(frozen=True)
 class TangentPrior:
-    """The kernels of `net` with the NTK Θ in place of the NNGP kernel; it has `.kernel` as a network has.
+    """The kernels of `net` with the NNGP kernel replaced by the NTK Θ; `.kernel` as for a network.
 
-    `InfiniteEnsemble(TangentPrior(net), kernel="nngp", ridge=r)` is the law of members with
-    `variation=NTKPosterior(noise)`, where r = noise / (mean diagonal of Θ on the training data).
+    `InfiniteEnsemble(TangentPrior(net), kernel="nngp", ridge=r)` is the distribution of members with
+    `variation=NTKPosterior(noise)`, for r = noise / (mean diagonal of Θ on the training data).
     """
 
     net: KernelFunction
 
     @property
     def draws_noise(self) -> bool:
-        """Whether the varied network draws noise, so that an input differs from an equal one."""
+        """Whether the network draws independent noise per input (dropout)."""
         return draws_noise(self.net)
 
     @property
     def samples_rotations(self) -> bool:
-        """Whether the network may sample rotations as finely as the inputs of each call ask for."""
+        """Whether kernels may sample rotations at a resolution chosen from the inputs of each call."""
         return bool(getattr(self.net, "samples_rotations", False))
 
     def sampled_for(self, x: ArrayLike) -> TangentPrior:
-        """The prior of the network that is sampled as inputs x ask for."""
+        """This prior with its sampling of rotations fixed at the resolution for inputs x."""
         return TangentPrior(sampled_for(self.net, lambda: x))
 
     def invariant_under(self, action: GroupAction, input_shape: tuple[int, ...]) -> bool:
-        """Whether the network's kernels are known to be."""
+        """Whether the network's kernels are known to be invariant under the action."""
         return known_invariant(self.net, action, input_shape)
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
@@ -220,13 +220,13 @@ class TangentPrior:
 
 
 def variation_key(seed: int, member: int) -> jax.Array:
-    """The key of what a variation draws for a member."""
+    """The random key of a member's variation."""
     init_key, _ = jax.random.split(jax.random.fold_in(jax.random.key(seed), member))
     return jax.random.fold_in(init_key, _TAG)
 
 
 def decay_to_start(rate: float) -> optax.GradientTransformation:
-    """Adds rate · (θ − θ_0) to gradients."""
+    """A transformation that adds rate · (θ − θ_0) to gradients."""
 
     def update(gradient: Params, start: Tree, params: Params = None) -> tuple[Params, Tree]:
         return jax.tree.map(lambda g, p, s: g + rate * (p - s), gradient, params, start), start

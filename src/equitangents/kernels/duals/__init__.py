@@ -5,36 +5,36 @@ their digits, and each is differentiable, without NaN, also at equal and at zero
 """
 
 from equitangents.kernels.duals.elementary import (
-    Exp,
-    Gabor,
-    Gaussian,
+    ExpDual,
+    GaborDual,
+    GaussianDual,
     Normalised,
-    NormalisedExponential,
-    Polynomial,
-    Rbf,
+    NormalisedExponentialDual,
+    PolynomialDual,
+    RbfDual,
     Shifted,
 )
-from equitangents.kernels.duals.kinks import Heaviside, PiecewiseLinear, RectifiedMonomial, Sign
+from equitangents.kernels.duals.kinks import HeavisideDual, PiecewiseLinearDual, RectifiedMonomialDual, SignDual
 from equitangents.kernels.duals.quadrature import Quadrature
-from equitangents.kernels.duals.smooth import Cos, Erf, Gelu, Sin, Wave
+from equitangents.kernels.duals.smooth import CosDual, ErfDual, GeluDual, SinDual, WaveDual
 
 __all__ = [
-    "Cos",
-    "Erf",
-    "Exp",
-    "Gabor",
-    "Gaussian",
-    "Gelu",
-    "Heaviside",
+    "CosDual",
+    "ErfDual",
+    "ExpDual",
+    "GaborDual",
+    "GaussianDual",
+    "GeluDual",
+    "HeavisideDual",
     "Normalised",
-    "NormalisedExponential",
-    "PiecewiseLinear",
-    "Polynomial",
+    "NormalisedExponentialDual",
+    "PiecewiseLinearDual",
+    "PolynomialDual",
     "Quadrature",
-    "Rbf",
-    "RectifiedMonomial",
+    "RbfDual",
+    "RectifiedMonomialDual",
     "Shifted",
-    "Sign",
-    "Sin",
-    "Wave",
+    "SignDual",
+    "SinDual",
+    "WaveDual",
 ]

@@ -31,7 +31,7 @@ from equitangents.kernels.operations import DualActivation
 
 
 @dataclass(frozen=True)
-class Exp(Traits):
+class ExpDual(Traits):
     """a·exp(b x): E[φ(u)φ(v)] = a² exp(b² (q1 + q2 + 2k)/2), and E[φ'φ'] = b² times that."""
 
     a: float = 1.0
@@ -66,7 +66,7 @@ class Exp(Traits):
 
 
 @dataclass(frozen=True)
-class Gaussian(Traits):
+class GaussianDual(Traits):
     """a·exp(b x²), b ≤ 0: with β = -b and Δ = (1 + 2βq1)(1 + 2βq2) - 4β²k²,
 
     E[φ(u)φ(v)] = a²/√Δ and E[φ'(u)φ'(v)] = 4 a² β² k / Δ^(3/2).
@@ -109,11 +109,11 @@ class Gaussian(Traits):
         return 4 * self.a**2 * self.b**2 * k / (delta * jnp.sqrt(delta))
 
 
-_GAUSSIAN = Gaussian()
+_GAUSSIAN = GaussianDual()
 
 
 @dataclass(frozen=True)
-class Rbf:
+class RbfDual:
     """√2 sin(√(2γ) x + π/4): E[φ(u)φ(v)] = exp(-γ d), the kernel of radial basis functions."""
 
     gamma: float = 1.0
@@ -131,7 +131,7 @@ class Rbf:
 
 
 @dataclass(frozen=True)
-class NormalisedExponential(Traits):
+class NormalisedExponentialDual(Traits):
     """σ exp(√γ x/σ - γ), σ² the variance of x: E[φ(u)φ(v)] = √(q1 q2) exp(γ (cos θ - 1)).
 
     Source: the normalised Gaussian kernel of Shankar et al. 2020, Neural kernels without tangents.
@@ -156,7 +156,7 @@ class NormalisedExponential(Traits):
 
 
 @dataclass(frozen=True)
-class Gabor:
+class GaborDual:
     """Activation kernel of e^{-x²} sin x, in closed form."""
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
@@ -212,7 +212,7 @@ def _sums(d: ArrayLike, minor: Any, delta: Any, q1: ArrayLike, q2: ArrayLike) ->
 
 
 @dataclass(frozen=True)
-class Polynomial(Traits):
+class PolynomialDual(Traits):
     """Coefficients c_0, c_1, … of a polynomial, lowest power first."""
 
     coefficients: tuple[float, ...]
@@ -288,9 +288,9 @@ def _moment(a: int, b: int, va: Any, vb: Any, cross: Any) -> ArrayLike:
     total = jnp.zeros_like(va)
     for l in range(a % 2, min(a, b) + 1, 2):
         i, j = (a - l) // 2, (b - l) // 2
-        ways = math.factorial(a) * math.factorial(b)
-        ways //= math.factorial(i) * math.factorial(j) * math.factorial(l) * 2 ** (i + j)
-        total = total + ways * va**i * vb**j * cross**l
+        counts = math.factorial(a) * math.factorial(b)
+        counts //= math.factorial(i) * math.factorial(j) * math.factorial(l) * 2 ** (i + j)
+        total = total + counts * va**i * vb**j * cross**l
     return total
 
 

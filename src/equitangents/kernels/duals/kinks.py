@@ -42,7 +42,7 @@ from equitangents.kernels.duals.geometry import (
 
 
 @dataclass(frozen=True)
-class PiecewiseLinear(Traits):
+class PiecewiseLinearDual(Traits):
     """max(x, 0) + slope · min(x, 0)."""
 
     bent: ClassVar[bool] = True
@@ -102,8 +102,8 @@ class PiecewiseLinear(Traits):
 
 
 @dataclass(frozen=True)
-class RectifiedMonomial(Traits):
-    """max(x, 0) to a power of at least 2; those of degrees 0 and 1 are `Heaviside` and `PiecewiseLinear`."""
+class RectifiedMonomialDual(Traits):
+    """max(x, 0) to a power of at least 2; those of degrees 0 and 1 are `HeavisideDual` and `PiecewiseLinearDual`."""
 
     degree: int
 
@@ -201,7 +201,7 @@ class _Step(Traits):
 
 
 @dataclass(frozen=True)
-class Sign(_Step):
+class SignDual(_Step):
     """The sign of x, -1, 0 or 1."""
 
     gap: ClassVar[float] = 2.0
@@ -213,7 +213,7 @@ class Sign(_Step):
 
 
 @dataclass(frozen=True)
-class Heaviside(_Step):
+class HeavisideDual(_Step):
     """1 where x > 0, else 0."""
 
     gap: ClassVar[float] = 1.0

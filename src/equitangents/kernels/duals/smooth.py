@@ -36,7 +36,7 @@ def _self_angle(q: ArrayLike) -> ArrayLike:
 
 
 @dataclass(frozen=True)
-class Erf(Traits):
+class ErfDual(Traits):
     """Activation kernel of the error function: the arcsine kernel."""
 
     odd: ClassVar[bool] = True
@@ -45,15 +45,15 @@ class Erf(Traits):
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         k = (q1 + q2 - d) / 2
         r = safe_sqrt(q1) * safe_sqrt(q2)
-        spread = d - root_gap(q1, q2)  # 2 (√(q1 q2) - k)
+        e = d - root_gap(q1, q2)  # 2 (√(q1 q2) - k)
         product = (1 + 2 * q1) * (1 + 2 * q2)
-        radicand = 1 + 2 * (q1 + q2) + 2 * spread * (r + k)  # product - 4k²
+        radicand = 1 + 2 * (q1 + q2) + 2 * e * (r + k)  # product - 4k²
         radicand = jnp.where(radicand < 1, 1, radicand)
         root_product, root = jnp.sqrt(product), jnp.sqrt(radicand)
         sine_gamma, cosine_gamma = 2 * k / root_product, root / root_product
         m = (_self_angle(q1) + _self_angle(q2)) / 2
         roots = jnp.sqrt(1 + 4 * q1) + jnp.sqrt(1 + 4 * q2)
-        numerator = 8 * (q1 - q2) ** 2 / roots**2 + 4 * spread * (r + k)
+        numerator = 8 * (q1 - q2) ** 2 / roots**2 + 4 * e * (r + k)
         # Both formulas below hold around k = 0, where compiled code may take k as positive in one place and not in
         # another; so the denominator, positive unless both variances vanish, must not depend on the choice.
         positive = k > 0
@@ -151,7 +151,7 @@ def _of_minor(k: ArrayLike, minor: Any, q1: ArrayLike, q2: ArrayLike) -> tuple[A
 
 
 @dataclass(frozen=True)
-class Gelu(Traits):
+class GeluDual(Traits):
     """x Φ(x), Φ the normal distribution function."""
 
     linear_at_zero: ClassVar[bool] = True
@@ -161,7 +161,7 @@ class Gelu(Traits):
         gap = root_gap(q1, q2)
         minor = (d - gap) / 2 * (safe_sqrt(q1) * safe_sqrt(q2) + k)
         distance = d / 4 + _even_distance(d, k, jnp.where(minor < 0, 0, minor), q1, q2)
-        # Compiled code may round the two sides of equal inputs apart; derivatives pass through.
+        # Compiled code may round the two sides of equal inputs differently; derivatives pass through.
         surplus = jnp.where((d == 0) & (q1 == q2), distance, 0)
         return distance - jax.lax.stop_gradient(surplus), _of_minor(k, minor, q1, q2)[1]
 
@@ -232,7 +232,7 @@ class _Waves(Traits):
 
 
 @dataclass(frozen=True)
-class Sin(_Waves):
+class SinDual(_Waves):
     """Activation kernel of the sine, in closed form."""
 
     odd: ClassVar[bool] = True
@@ -264,7 +264,7 @@ class Sin(_Waves):
 
 
 @dataclass(frozen=True)
-class Cos(_Waves):
+class CosDual(_Waves):
     """Activation kernel of the cosine, in closed form."""
 
     even: ClassVar[bool] = True
@@ -273,7 +273,7 @@ class Cos(_Waves):
 
 
 @dataclass(frozen=True)
-class Wave(_Waves):
+class WaveDual(_Waves):
     """Activation kernel of sin(x + phase) = cos(phase) sin x + sin(phase) cos x."""
 
     phase: float

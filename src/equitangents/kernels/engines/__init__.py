@@ -7,7 +7,7 @@ faster on CPUs. What an engine has to do is in `protocol`.
 from equitangents.kernels.engines.protocol import Engine
 from equitangents.kernels.engines.select import (
     REFERENCE,
-    Choice,
+    EngineChoice,
     choose,
     choose_where,
     engine_description,
@@ -20,8 +20,8 @@ from equitangents.kernels.engines.select import (
 
 __all__ = [
     "REFERENCE",
-    "Choice",
     "Engine",
+    "EngineChoice",
     "choose",
     "choose_where",
     "engine_description",

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.plans import FibrePlan, FieldPlan, PairPlan, field_plan, plan
+from equitangents.kernels.plans import FieldPlan, OffsetPlan, PairPlan, field_plan, plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import Part
 from equitangents.kernels.rotations import RotationSections
-from equitangents.kernels.structured import Batch, StructuredProgram
+from equitangents.kernels.structured import MaskedBatch, StructuredProgram
 
 Pair = tuple[Any, Any]
-Plan = FibrePlan | PairPlan
+Plan = OffsetPlan | PairPlan
 
 
 class Engine(ABC):
@@ -36,7 +36,7 @@ class Engine(ABC):
     any_norms: ClassVar[bool] = False  # whether `kernels` takes any_norms=True: digits are kept at any two norms
     carries_angles: ClassVar[bool] = False  # whether nearly parallel inputs keep theirs (`kernels.angular`)
     checks_kernels: ClassVar[bool] = False  # whether `kernels` refuses inputs whose kernels are not finite
-    has_fields: ClassVar[bool] = False  # whether its methods take a `part`; one is given to such engines alone
+    has_fields: ClassVar[bool] = False  # whether its methods take a `part`; others never get one
     quick_work: ClassVar[float] = 2e8  # element-layers and multiply-adds that take a second or so
     rotations: ClassVar[RotationRules | None] = None  # how it runs programs on rotations; None if it cannot
     structured: ClassVar[StructuredRules | None] = None  # how it runs structured programs; None if it cannot
@@ -103,11 +103,11 @@ class StructuredRules(ABC):
         """Why the engine cannot run `program`, or None if it can."""
 
     @abstractmethod
-    def kernels(self, program: StructuredProgram, one: Batch, other: Batch | None) -> Pair:
+    def kernels(self, program: StructuredProgram, one: MaskedBatch, other: MaskedBatch | None) -> Pair:
         """(NNGP, NTK) between two sets of inputs (None: the first with itself, at half the cost), each (N1, N2)."""
 
     @abstractmethod
-    def diagonal(self, program: StructuredProgram, batch: Batch) -> Pair:
+    def diagonal(self, program: StructuredProgram, batch: MaskedBatch) -> Pair:
         """(NNGP, NTK) of every input with itself, each (N,)."""
 
     @abstractmethod

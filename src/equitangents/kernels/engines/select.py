@@ -44,14 +44,14 @@ def unregister(engine: Engine) -> None:
     _ENGINES.remove(engine)
 
 
-def engine_of(name: str, asked: str = "engine") -> Engine:
-    """The engine of that name; raises InvalidArgumentError, naming the argument `asked`, if there is none."""
+def engine_of(name: str, argument: str = "engine") -> Engine:
+    """The engine of that name; raises InvalidArgumentError, naming `argument`, if there is none."""
     for engine in _ENGINES:
         if engine.name == name:
             return engine
     names = ", ".join(repr(engine.name) for engine in _ENGINES)
-    none = "None or" if asked == "engine" else "nothing or"
-    raise InvalidArgumentError(asked, name, f"{none} one of {names}")
+    none = "None or" if argument == "engine" else "nothing or"
+    raise InvalidArgumentError(argument, name, f"{none} one of {names}")
 
 
 logger = logging.getLogger("equitangents")
@@ -60,7 +60,7 @@ VARIABLE = "EQUITANGENTS_ENGINE"
 _logged: set[str] = set()
 
 
-class Choice(NamedTuple):
+class EngineChoice(NamedTuple):
     """The engine that will run, and a note where it is not the fastest one."""
 
     engine: Engine
@@ -85,7 +85,7 @@ def engine_description() -> str:
     return f"{fastest.name} ({fastest.description()})"
 
 
-def choose(program: Program, engine: str | None, dtype: DType, part: Part | None = None) -> Choice:
+def choose(program: Program, engine: str | None, dtype: DType, part: Part | None = None) -> EngineChoice:
     """The engine for `program` in `dtype`, or for a part of its field."""
 
     def obstacle(candidate: Engine) -> str | None:
@@ -96,37 +96,37 @@ def choose(program: Program, engine: str | None, dtype: DType, part: Part | None
     return choose_where(obstacle, engine)
 
 
-def choose_where(obstacle: Callable[[Engine], str | None], engine: str | None = None) -> Choice:
+def choose_where(obstacle: Callable[[Engine], str | None], engine: str | None = None) -> EngineChoice:
     """The engine for a network; `obstacle` says why an engine cannot run it, or None if it can.
 
     What the fastest engine cannot run goes to the reference engine; the reason is logged once.
     """
     if (forced := _forced(engine)) is not None:
-        chosen, asked = forced
+        chosen, argument = forced
         if why := obstacle(chosen):
-            remedy = "use None or 'reference'" if asked == "engine" else "unset it or set it to 'reference'"
-            raise InvalidArgumentError(f"{asked} is {chosen.name!r}, which cannot run this network: {why}; {remedy}")
-        return Choice(chosen)
+            remedy = "use None or 'reference'" if argument == "engine" else "unset it or set it to 'reference'"
+            raise InvalidArgumentError(f"{argument} is {chosen.name!r}, which cannot run this network: {why}; {remedy}")
+        return EngineChoice(chosen)
     fastest, why = _fastest()
     why = why or obstacle(fastest)
     if why is None:
-        return Choice(fastest)
+        return EngineChoice(fastest)
     note = f"{REFERENCE.name} engine in place of {fastest.name}: {why}"
     if note not in _logged:
         _logged.add(note)
         logger.info("%s", note)
-    return Choice(REFERENCE, (note,))
+    return EngineChoice(REFERENCE, (note,))
 
 
 def _forced(engine: str | None) -> tuple[Engine, str] | None:
     """(the engine asked for, where it was asked for), or None; raises InvalidArgumentError if it cannot run here."""
-    name, asked = (engine, "engine") if engine is not None else (os.environ.get(VARIABLE) or None, VARIABLE)
+    name, argument = (engine, "engine") if engine is not None else (os.environ.get(VARIABLE) or None, VARIABLE)
     if name is None:
         return None
-    chosen = engine_of(name, asked)
+    chosen = engine_of(name, argument)
     if why := chosen.why_unavailable():
-        raise InvalidArgumentError(f"{asked} is {name!r}, which is not available: {why}")
-    return chosen, asked
+        raise InvalidArgumentError(f"{argument} is {name!r}, which is not available: {why}")
+    return chosen, argument
 
 
 def _fastest() -> tuple[Engine, str | None]:

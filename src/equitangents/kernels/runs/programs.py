@@ -25,7 +25,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels import scales
 from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.engines import Choice, Engine, choose
+from equitangents.kernels.engines import Engine, EngineChoice, choose
 from equitangents.kernels.engines.protocol import Plan
 from equitangents.kernels.engines.select import REFERENCE
 from equitangents.kernels.plans import plan as plan_of
@@ -77,7 +77,7 @@ def on_positions(
     if part is not None and not traced:
         check_field(part, len(x1), n2, dtype, 0)
     # Fields of traced inputs are the reference engine's, so that they have derivatives.
-    choice = Choice(REFERENCE) if traced and part is not None else choose(program, engine, dtype, part)
+    choice = EngineChoice(REFERENCE) if traced and part is not None else choose(program, engine, dtype, part)
     chosen = choice.engine
     plan, law, backends, doubt = _prepared(program, chosen, x1.shape[-1], dtype, part, own)
     notes = (*plan.notes, *choice.notes)
@@ -108,7 +108,7 @@ _RUNS: dict[type, Callable[..., Any]] = {
     Points: steerable.compute,
     Sphere: rotations.compute,
 }
-_CHOICES: dict[type, Callable[..., Choice]] = {
+_CHOICES: dict[type, Callable[..., EngineChoice]] = {
     StructuredPositions: structured.choice_of,
     Points: steerable.choice_of,
     Sphere: rotations.choice_of,
@@ -242,7 +242,7 @@ def _backends(program: Program, engine: Engine, part: Part | None, own: bool) ->
     able = engine if engine.any_norms else REFERENCE
     of_part = () if part is None else (part,)
 
-    def alone(x: np.ndarray, factor: float = 1) -> scales.Pair:
+    def own_kernels(x: np.ndarray, factor: float = 1) -> scales.Pair:
         with precision.scope(x.dtype):
             return engine.diagonal(program if factor == 1 else with_biases(program, factor), x, *of_part)
 
@@ -250,8 +250,8 @@ def _backends(program: Program, engine: Engine, part: Part | None, own: bool) ->
         return able.kernels(program if factor == 1 else with_biases(program, factor), x1, x2, part, any_norms=True)
 
     return scales.Backends(
-        engine=(lambda x, _: alone(x)) if own else lambda x1, x2: engine.kernels(program, x1, x2, *of_part),
-        any_norms=(lambda x, _, factor: alone(x, factor)) if own else any_norms,
+        engine=(lambda x, _: own_kernels(x)) if own else lambda x1, x2: engine.kernels(program, x1, x2, *of_part),
+        any_norms=(lambda x, _, factor: own_kernels(x, factor)) if own else any_norms,
         checked=engine.checks_kernels and not leaves_out and not own,
         beyond=partial(REFERENCE.listed, program) if leaves_out else None,
     )
@@ -316,7 +316,7 @@ def parallel_too(program: Program) -> bool | None:
     None: none are in doubt.
     """
     steps = plan_of(program)
-    dense = steps.form == "fibre" and not steps.last.steps and steps.single and len(set(steps.labels.array)) == 1
+    dense = steps.form == "offsets" and not steps.last.steps and steps.single and len(set(steps.labels.array)) == 1
     ops = steps.steps
     kinks = [n for n, op in enumerate(ops) if op.nonlinearity is not None and traits_of(op.nonlinearity).bent]
     before = ops[: max(kinks, default=0)]
@@ -335,24 +335,24 @@ def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Itera
     cosine 1 - B²/2, which is looked at in single precision first.
     """
     x1 = x1.reshape((len(x1), -1))
-    x2 = x1 if (alone := x2 is None) else x2.reshape((len(x2), -1))
+    x2 = x1 if (symmetric := x2 is None) else x2.reshape((len(x2), -1))
     norms1 = _norms(x1)
-    norms2 = norms1 if alone else _norms(x2)
+    norms2 = norms1 if symmetric else _norms(x2)
     if not norms1.any() or not norms2.any():
         return
     ratio = min(norms1[norms1 > 0].min() / norms2.max(), norms2[norms2 > 0].min() / norms1.max())
     rounding = _rounding(x1.dtype)
     least, most = (1 - _angle(ratio, sign, rounding) ** 2 / 2 - _ROUGH for sign in (1, -1))
     units1 = _units(x1, norms1)
-    units2 = units1 if alone else _units(x2, norms2)
+    units2 = units1 if symmetric else _units(x2, norms2)
     rows, products = max(1, _ROWS // len(x2)), max(1, _PAIRS // x1.shape[1])
     for at in range(0, len(x1), rows):
-        after = at if alone else 0
+        after = at if symmetric else 0
         cosines = units1[at : at + rows] @ units2[after:].T
         near = cosines <= -most
         if parallel:
             near |= cosines >= least
-        i, j = np.nonzero(np.triu(near, 1) if alone else near)
+        i, j = np.nonzero(np.triu(near, 1) if symmetric else near)
         for part in range(0, len(i), products):
             a, b = i[part : part + products] + at, j[part : part + products] + after
             close = _is_near(x1[a], norms1[a], x2[b], norms2[b], parallel, rounding)

@@ -15,7 +15,7 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.kernels import scales
-from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where, engines
+from equitangents.kernels.engines import REFERENCE, Engine, EngineChoice, choose_where, engines
 from equitangents.kernels.engines.protocol import Pair, RotationRules
 from equitangents.kernels.plans import has_dual
 from equitangents.kernels.program import Program
@@ -95,7 +95,7 @@ def _traced(program: RotationSections, resolution: int, rules: RotationRules, ow
     return by_angles if rules.differentiable else with_derivatives_of(by_angles, lambda *inputs: by(rules, *inputs))
 
 
-def choice_of(whole: Program[Sphere], engine: str | None) -> Choice:
+def choice_of(whole: Program[Sphere], engine: str | None) -> EngineChoice:
     """The engine that runs the program; raises InvalidArgumentError if a named one cannot."""
     program = sections(whole)
 
@@ -120,9 +120,7 @@ def find_resolution(program: RotationSections, x1: ArrayLike, x2: ArrayLike | No
         return Resolution(0, None, None)
     traced = [x for x in (x1, x2) if precision.is_traced(x)]
     if traced and program.accuracy.resolution is not None:
-        return Resolution(
-            program.accuracy.resolution, None, "as asked for; the error is not measured on traced signals"
-        )
+        return Resolution(program.accuracy.resolution, None, "as set; the error is not measured on traced signals")
     least = 64 * float(np.finfo(precision.working_dtype(x1, x2)).eps)
     if traced:
         return _of_surrogates(program, x1.shape[-1], least, rules)
@@ -160,7 +158,7 @@ def _measured(program: RotationSections, x: np.ndarray, least: float, rules: Rot
     x = from_several_sides(x)
 
     def values(r: int) -> Pair:
-        # turns leave the kernel as it is, and change its error
+        # rotations do not change the kernel, but its error
         turns = (turn_to_node(r), turn_between_nodes(r)) if behind else (turn_to_node(r),)
         a, b = pairs_of(x, turns)
         return measuring.kernels(short, r, a, b, paired=True)

@@ -17,7 +17,7 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
-from equitangents.kernels.engines import REFERENCE, Choice, choose_where
+from equitangents.kernels.engines import REFERENCE, EngineChoice, choose_where
 from equitangents.kernels.program import flat
 from equitangents.kernels.result import KernelField, Kernels, Part, check_field, check_result, field_bytes, result_at
 from equitangents.kernels.scales import any_traced, cast
@@ -35,7 +35,7 @@ _DEVIATIONS = 5.0  # how many root mean square norms of a vector a fitted functi
 
 _Side = tuple[jax.Array, jax.Array]  # inputs (N, P, channels), and which of their points exist (N, P)
 _Known = tuple[Variances, ...]  # before every nonlinearity, of every input
-_Sample = tuple[_Side, _Known]  # inputs with what is known of each alone
+_Sample = tuple[_Side, _Known]  # inputs with the numbers of each input
 
 
 def compute(
@@ -84,8 +84,8 @@ def compute(
         if x2 is None:
             found[:, second, first] = _transposed(blocks)
             diagonal = np.arange(n1)
-            alone = found[:, diagonal, diagonal]
-            found[:, diagonal, diagonal] = (alone + _transposed(alone)) / 2
+            blocks_ii = found[:, diagonal, diagonal]
+            found[:, diagonal, diagonal] = (blocks_ii + _transposed(blocks_ii)) / 2
     nngp, ntk = cast(dtype, found[0], found[1], (getattr(x, "x", x) for x in inputs))
     return result_at(leaves, nngp, ntk, part, **shown)
 
@@ -130,9 +130,9 @@ def _pair_bytes(program: SteerableProgram, points: int) -> int:
     return 8 * ((points * widest) ** 2 * (3 * kernels + 2 * branches + 6) + ends)
 
 
-def choice_of(program: SteerableProgram, engine: str | None) -> Choice:
+def choice_of(program: SteerableProgram, engine: str | None) -> EngineChoice:
     """The reference engine, and a note why no other."""
-    return Choice(REFERENCE, choose_where(lambda e: None if e is REFERENCE else WHY, engine).notes or (WHY,))
+    return EngineChoice(REFERENCE, choose_where(lambda e: None if e is REFERENCE else WHY, engine).notes or (WHY,))
 
 
 def _typed(x: Any, dtype: DType) -> _Side:

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from equitangents import precision
-from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where
+from equitangents.kernels.engines import REFERENCE, Engine, EngineChoice, choose_where
 from equitangents.kernels.engines.protocol import StructuredRules
 from equitangents.kernels.engines.reference import structured as by_reference
 from equitangents.kernels.program import why_structured
@@ -80,12 +80,16 @@ def rules_of(engine: Engine) -> StructuredRules:
     return engine.structured
 
 
-def choice_of(program: StructuredProgram, engine: str | None, part: Part | None = None, traced: bool = False) -> Choice:
+def choice_of(
+    program: StructuredProgram, engine: str | None, part: Part | None = None, traced: bool = False
+) -> EngineChoice:
     """The engine that runs the program, and what a reader of the result should know of who computed it.
 
     Kernel fields and traced kernels are the reference engine's.
     """
-    along = f"along fibres only, and this network runs over all pairs of positions, since {why_structured(program.ops)}"
+    along = (
+        f"by pair offset only, and this network runs over all pairs of positions, since {why_structured(program.ops)}"
+    )
 
     def obstacle(candidate: Engine) -> str | None:
         if candidate is REFERENCE:
@@ -97,7 +101,7 @@ def choice_of(program: StructuredProgram, engine: str | None, part: Part | None 
         return f"inside JAX programs it runs {along}" if traced else candidate.structured.obstacle(program)
 
     choice = choose_where(obstacle, engine)
-    return Choice(choice.engine, choice.notes or (f"all pairs of positions: {why_structured(program.ops)}",))
+    return EngineChoice(choice.engine, choice.notes or (f"all pairs of positions: {why_structured(program.ops)}",))
 
 
 def far_apart(logs1: np.ndarray, logs2: np.ndarray) -> np.ndarray:

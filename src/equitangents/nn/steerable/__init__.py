@@ -1,1 +1,1 @@
-"""Layers on steerable features: first layers, equivariant maps, nonlinearities that respect the group, pooling."""
+"""Layers on steerable features: input layers, equivariant linear maps, equivariant nonlinearities, pooling."""

@@ -1,4 +1,4 @@
-"""Input layers of steerable networks: point clouds, images, global features, signals on the sphere; their signals."""
+"""Input layers of steerable networks (point clouds, images, global features, sphere signals), and their signals."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from equitangents.groups import SymmetryGroup
 from equitangents.nn.layer import ParameterFree, Signal, Steered
 from equitangents.nn.sphere_lift import bandlimit_of
 from equitangents.steerable import Features
-from equitangents.steerable.features import MAX_DEGREE, SPACES, Irrep, group_name, trivial
+from equitangents.steerable.features import MAX_DEGREE, SPACES, SteerableIrrep, group_name, trivial
 
 
 class InputLayer(ParameterFree):
-    """Input layer, the first of a network: the representation of the input's channels under the group named `group`."""
+    """The first layer of a network: defines how the group named `group` acts on the input's channels."""
 
     steers: ClassVar[bool] = True
     spaces: ClassVar[tuple[int, ...]] = (2, 3)
@@ -28,7 +28,7 @@ class InputLayer(ParameterFree):
     on_points: ClassVar[bool] = True
     """Whether features are on points, not of a whole input."""
     reads: ClassVar[tuple[int, str]]
-    """The number of the input's axes besides the batch and the channels, and what is wrong with other inputs."""
+    """The number of the input's axes other than the batch and the channels, and the error for other inputs."""
     group: SymmetryGroup | str
 
     def __post_init__(self) -> None:
@@ -44,27 +44,27 @@ class InputLayer(ParameterFree):
         return group_name(self.group)
 
     def _check(self, signal: Signal, channels: int | None = None, remedy: str = "") -> None:
-        """Raise NetworkError unless `signal` is what it reads, with so many channels."""
+        """Raise NetworkError unless `signal` is the layer's input, with `channels` channels."""
         axes, message = self.reads
-        if not signal.given or signal.axes != axes:
+        if not signal.deterministic or signal.axes != axes:
             raise NetworkError(message)
         if channels not in (None, signal.channels):
             raise NetworkError("signal", signal.channels, channels, remedy, verb="has channels,")
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """No operations, since a layer without weights only changes the inputs of the kernel."""
+        """No operations: a layer without weights only changes the kernel's inputs."""
         return ()
 
 
 @dataclass(frozen=True)
 class FeatureVector(InputLayer):
-    """Reads features of a whole input, (N, channels), without points.
+    """Global features (N, channels), without points. The first layer of a network.
 
     Args:
         group: "SO(2)", "O(2)", "SO(3)" or "O(3)", by name or as a group.
-        features: How the channels turn, such as "2x0+1x1".
+        features: Irreps of the channels, such as "2x0+1x1".
 
-    SteerableDense and nonlinearities follow. The first layer of a network.
+    SteerableDense and nonlinearities follow.
 
     >>> from equitangents import nn
     >>> net = nn.Sequential(nn.FeatureVector("SO(3)", "2x0+1x1"), nn.SteerableDense("1x1"))
@@ -80,7 +80,7 @@ class FeatureVector(InputLayer):
     def signal(self, signal: Signal) -> Signal:
         features = Features(self.features, self.group)
         self._check(signal, features.dimension, "give as many as the features have")
-        return Signal(Steered(features), signal.channels, given=True)
+        return Signal(Steered(features), signal.channels, deterministic=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         return x
@@ -88,7 +88,7 @@ class FeatureVector(InputLayer):
 
 @dataclass(frozen=True)
 class SphereSignal(InputLayer):
-    """Reads signals on the sphere by their harmonic coefficients, (N, B², C), at the index l² + l + m.
+    """Signals on the sphere as harmonic coefficients, (N, B², C), at the index l² + l + m. An input layer.
 
     Degree l of the C channels becomes C copies of the irrep l, for l below B. SteerableDense is then a convolution with
     zonal filters, with one weight for every degree and two channels, and FourierNonlinearity a function of the signal's
@@ -112,11 +112,11 @@ class SphereSignal(InputLayer):
     group: SymmetryGroup | str = "SO(3)"
 
     def signal(self, signal: Signal) -> Signal:
-        """One copy of every degree for each channel of the input."""
+        """One copy of every degree for each input channel."""
         self._check(signal)
         bandlimit = bandlimit_of(signal, MAX_DEGREE + 1, "give fewer coefficients, or begin with SphereLift")
         features = signals_on_directions(self.group_name, signal.channels, bandlimit)
-        return Signal(Steered(features), features.dimension, given=True)
+        return Signal(Steered(features), features.dimension, deterministic=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Features (N, C · B²), degree by degree and channel by channel."""
@@ -127,20 +127,20 @@ class SphereSignal(InputLayer):
 
 def signals_on_directions(group: str, copies: int, bandlimit: int) -> Features:
     """Features of signals on the circle or sphere: copies of every degree below the bandlimit, even or odd for O(3)."""
-    kinds = (Irrep(group, l, (-1) ** l if group == "O(3)" else 1) for l in range(bandlimit))
+    kinds = (SteerableIrrep(group, l, (-1) ** l if group == "O(3)" else 1) for l in range(bandlimit))
     return Features.of(group, tuple((copies, kind) for kind in kinds))
 
 
 @dataclass(frozen=True)
 class PointCloud(InputLayer):
-    """Reads points with features, (N, P, n + channels): n coordinates, 2 in the plane and 3 in space, then channels.
+    """Points with features, (N, P, n + channels): n coordinates (2 in the plane, 3 in space), then channels.
 
     Args:
         group: "SO(2)" or "O(2)" in the plane, "SO(3)" or "O(3)" in space, by name or as a group.
-        features: How the channels turn, such as "2x0+1x1"; None: there are none, and each point has the number 1.
+        features: Irreps of the channels, such as "2x0+1x1"; None: no channels, and each point has the scalar 1.
 
-    What the network makes of a cloud depends on differences of coordinates alone. Clouds of several sizes go into one
-    array as `Masked`. The first layer of a network.
+    Outputs depend only on differences of coordinates. Clouds of different sizes go into one array as `Masked`. The
+    first layer of a network.
 
     >>> from equitangents import nn
     >>> nn.PointCloud("SO(3)", "2x0+1x1").features.dimension
@@ -156,20 +156,20 @@ class PointCloud(InputLayer):
         features = Features(self.features or number, self.group)
         own = 0 if self.features is None else features.dimension
         self._check(signal, n + own, "give coordinates, then features")
-        return Signal(Steered(features, signal.positions.count), n + features.dimension, given=True)
+        return Signal(Steered(features, signal.positions.count), n + features.dimension, deterministic=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """The points as they came, with a 1 where there are no features."""
+        """The input points, with a feature 1 if there are no channels."""
         return x if self.features is not None else jnp.concatenate([x, jnp.ones_like(x[..., :1])], axis=-1)
 
 
 @dataclass(frozen=True)
 class PlaneImage(InputLayer):
-    """Reads images (N, H, W, C) as points at their pixels, at distance 1 and around the image's centre.
+    """Images (N, H, W, C) as points at their pixels, with unit spacing, around the image's centre.
 
-    `group` is "SO(2)" or "O(2)"; `features` say how the channels turn, C numbers unless given. x points along columns
-    to the right and y upwards, so that `numpy.rot90` turns the points by 90°. Turns that map the grid to itself are
-    exact symmetries; others hold as far as a sum over pixels approximates an integral. The first layer of a network.
+    `group` is "SO(2)" or "O(2)"; `features` are the irreps of the channels, C scalars by default. x points along
+    columns to the right and y upwards, so that `numpy.rot90` rotates the points by 90°. Rotations that map the grid to
+    itself are exact symmetries; for others, a sum over pixels approximates an integral. The first layer of a network.
     """
 
     spaces: ClassVar[tuple[int, ...]] = (2,)
@@ -178,23 +178,23 @@ class PlaneImage(InputLayer):
     features: Features | str | None = None
 
     def signal(self, signal: Signal) -> Signal:
-        """One point a pixel."""
+        """A signal with one point per pixel."""
         features = Features(self.features or f"{signal.channels}x{trivial(self.group_name)}", self.group)
         self._check(signal, features.dimension, "give as many as the features have")
         positions = Steered(features, signal.positions.count, grid=signal.positions.shape)
-        return Signal(positions, 2 + features.dimension, given=True)
+        return Signal(positions, 2 + features.dimension, deterministic=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Coordinates and channels of every pixel, (N, H · W, 2 + C)."""
         height, width = signal.positions.shape
         rows, columns = np.indices((height, width))
         points = np.stack([columns - (width - 1) / 2, (height - 1) / 2 - rows], axis=-1).reshape(-1, 2)
-        spread = jnp.broadcast_to(jnp.asarray(points, x.dtype), (len(x), len(points), 2))
-        return jnp.concatenate([spread, x.reshape((len(x), len(points), -1))], axis=-1)
+        shared = jnp.broadcast_to(jnp.asarray(points, x.dtype), (len(x), len(points), 2))
+        return jnp.concatenate([shared, x.reshape((len(x), len(points), -1))], axis=-1)
 
 
 def steered(signal: Signal) -> Steered:
-    """The positions of a signal of steerable features; NetworkError for others."""
+    """The steerable positions of a signal; NetworkError if it has none."""
     if not isinstance(signal.positions, Steered):
         raise NetworkError(
             "it reads steerable features; begin the network with PointCloud, PlaneImage, SphereSignal or FeatureVector"
@@ -205,19 +205,19 @@ def steered(signal: Signal) -> Steered:
 def with_features(signal: Signal, features: Features, *, gaussian: bool) -> Signal:
     """A signal on the same points with other features."""
     here = steered(signal)
-    positions = replace(here, features=features, given=here.given and not gaussian)
+    positions = replace(here, features=features, deterministic=here.deterministic and not gaussian)
     channels = positions.coordinates + features.dimension
-    return replace(signal, positions=positions, channels=channels, gaussian=gaussian, given=False)
+    return replace(signal, positions=positions, channels=channels, gaussian=gaussian, deterministic=False)
 
 
-def parted(x: jax.Array, signal: Signal) -> tuple[jax.Array, dict[Irrep, Any]]:
+def parted(x: jax.Array, signal: Signal) -> tuple[jax.Array, dict[SteerableIrrep, Any]]:
     """(coordinates, features (..., copies, d) by irrep) of x, (..., channels)."""
     positions = steered(signal)
     n = positions.coordinates
     return x[..., :n], positions.features.split(x[..., n:])
 
 
-def joined(points: jax.Array, features: Features, values: dict[Irrep, jax.Array]) -> jax.Array:
+def joined(points: jax.Array, features: Features, values: dict[SteerableIrrep, jax.Array]) -> jax.Array:
     """Channels of coordinates and of values (..., copies, d) by irrep."""
     parts = [values[kind].reshape((*points.shape[:-1], -1)) for kind in features.irreps]
     return jnp.concatenate([points, *parts], axis=-1)

@@ -28,15 +28,15 @@ from equitangents.nn.layer import ByRun, Grid, Layer, ParameterFree, Signal, Ste
 from equitangents.nn.steerable.inputs import InputLayer, joined, parted, steered, with_features
 from equitangents.precision import standard_normal
 from equitangents.steerable import Features
-from equitangents.steerable.features import Irrep, trivial
+from equitangents.steerable.features import SteerableIrrep, trivial
 from equitangents.validation import check_number, check_whole
 
-Pair = tuple[Irrep, Irrep]
+Pair = tuple[SteerableIrrep, SteerableIrrep]
 """(irrep out, irrep in)."""
 
 
 class _Linear(Layer):
-    """Weights N(0, 1) on equivariant kernels κ: f' = W_std/√(B n) Σ w κ f, and a bias on numbers."""
+    """Linear maps by equivariant kernels κ, w ~ N(0, 1): f' = W_std/√(B n) Σ w κ f, plus a bias on scalars."""
 
     features: str | Features
     W_std: float
@@ -50,7 +50,7 @@ class _Linear(Layer):
         check_scale("b_std", self.b_std)
 
     def signal(self, signal: Signal) -> Signal:
-        """The new features at the points that come in, Gaussian."""
+        """The output features at the input's points, Gaussian."""
         _, out, kernels = self._between(signal)
         without = [str(kind) for kind in out.irreps if not count(kernels, kind)]
         if without:
@@ -59,7 +59,7 @@ class _Linear(Layer):
         return with_features(signal, out, gaussian=True)
 
     def _between(self, signal: Signal) -> tuple[Features, Features, Kernels]:
-        """(features in, features out, the kernels from these to those)."""
+        """(input features, output features, the equivariant kernels between them)."""
         into = steered(signal).features
         out = Features(self.features, into.group)
         return into, out, self._kernels(into, out)
@@ -68,11 +68,11 @@ class _Linear(Layer):
         raise NotImplementedError
 
     def _mapped(self, kernels: Kernels, pair: Pair, w: jax.Array, values: jax.Array, points: jax.Array) -> jax.Array:
-        """Values (..., copies, d') that the kernels of one pair make of values (..., copies, d) at the points."""
+        """Values (..., copies, d') of one pair of irreps: its kernels applied to values (..., copies, d) at points."""
         raise NotImplementedError
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
-        """Weights (kernels, copies in, copies out) for every two irreps that have kernels, and b (copies,)."""
+        """Weights (kernels, copies in, copies out) for each pair of irreps with kernels, and b (copies,)."""
         into, out, kernels = self._between(signal)
         keys = jax.random.split(key, len(kernels) + 1)
         params = {}
@@ -86,7 +86,7 @@ class _Linear(Layer):
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         into, out, kernels = self._between(signal)
         points, before = parted(x, signal)
-        values: dict[Irrep, Any] = {}
+        values: dict[SteerableIrrep, Any] = {}
         for to, of in kernels:
             fan_in = count(kernels, to) * len(self.radii) * into.copies(of)
             w = params[f"{of}->{to}"] * (self.W_std / math.sqrt(fan_in))
@@ -101,18 +101,18 @@ class _Linear(Layer):
 class SteerableConv(_Linear):
     """Sums over points by equivariant kernels: f'(x_i) = W_std/√(B n) Σ_j Σ_κ w κ(x_j - x_i) f(x_j), plus a bias.
 
-    κ(x) = exp(-(|x| - r)²/(2 width²)) times an angular part with κ(gx) = ρ'(g) κ(x) ρ(g)ᵀ; there are B of them that
-    end in one irrep, over all rings and irreps, each with weights N(0, 1) for n copies in. All points are summed over,
-    the point itself included: scale by W_std where there are many within reach. Angular parts depend on the direction
-    of x however short it is, and those of l ≥ 1 are 0 at x = 0: where two points meet, the network and its kernel
-    jump, unless the rings keep away from 0 (r well above `width`) or max_frequency=0.
+    κ(x) = exp(-(|x| - r)²/(2 width²)) times an angular part with κ(gx) = ρ'(g) κ(x) ρ(g)ᵀ. B kernels, over all rings
+    and input irreps, end in one irrep, each with weights N(0, 1) for n input copies. The sum includes the point itself
+    and all others: reduce W_std if many are within reach. Angular parts depend on the direction of x however short it
+    is, and those of l ≥ 1 are 0 at x = 0: if two points meet, the network and its kernel jump, unless the rings are
+    away from 0 (r well above `width`) or max_frequency=0.
 
     Args:
-        features: What comes out, copies and irreps, such as "16x0+8x1"; at infinite width copies do not count.
+        features: Output copies and irreps, such as "16x0+8x1"; at infinite width the number of copies has no effect.
         radii: The radii r of the rings.
-        width: How wide the rings are.
+        width: The width of the rings.
         W_std: Scale of the weights.
-        b_std: Scale of the bias, which numbers alone have.
+        b_std: Scale of the bias, which only scalars have.
         max_frequency: The largest angular frequency J of kernels; None: all there are.
 
     >>> import jax
@@ -164,7 +164,7 @@ class SteerableConv(_Linear):
         return jax.vmap(one)(points, values)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Coordinates and new features, (N, P, channels), by one compiled program."""
+        """Coordinates and output features, (N, P, channels), by one compiled program."""
         return _compiled(self, params, x, signal)
 
     def lower(self, signal: Signal) -> tuple[Filter, ...]:
@@ -177,10 +177,10 @@ _compiled = jax.jit(_Linear.apply, static_argnums=(0, 3))
 
 @dataclass(frozen=True)
 class SteerableDense(_Linear):
-    """Equivariant maps at each point, or of a whole input: f' = W_std/√(B n) Σ_κ w κ f, plus a bias on numbers.
+    """Equivariant maps at each point, or of global features: f' = W_std/√(B n) Σ_κ w κ f, plus a bias on scalars.
 
-    An irrep is mapped to copies of itself alone: by multiples of the unit, and for frequencies of SO(2) from 1 on by a
-    quarter turn, too. `features` are those that come out, such as "1x1" for one vector.
+    Each irrep maps only to copies of itself: by multiples of the identity, and for frequencies ≥ 1 of SO(2) also by a
+    quarter turn. `features` are the output features, such as "1x1" for one vector.
     """
 
     features: str | Features
@@ -201,12 +201,12 @@ class SteerableDense(_Linear):
 
 @dataclass(frozen=True)
 class PointFeatures(ByRun, ParameterFree):
-    """Readout of the features on points, without coordinates: forces, flows, masks.
+    """Readout of the features at points, without coordinates: forces, flows, masks.
 
-    D features that turn are D positions of one channel, (N, P, D, 1), since they covary: targets and predictions of
-    ensembles are (N, P, D), and `kernel_field` is (N1, P·D, N2, P·D), with D components at each point. Numbers that do
-    not turn are alike, (N, P, D), with kernels (N1, P, N2, P) of one of them. After PlaneImage P is H × W. A linear
-    layer comes before it, and none after it.
+    D components that transform are D positions of one channel, (N, P, D, 1), since they covary: targets and predictions
+    of ensembles are (N, P, D), and `kernel_field` is (N1, P·D, N2, P·D), with D components at each point. D scalars
+    have equal distributions, (N, P, D), with kernels (N1, P, N2, P) of one of them. After PlaneImage, P is H × W. A
+    linear layer must come before it, and none after it.
 
     >>> from equitangents import nn
     >>> net = nn.Sequential(nn.PointCloud("SO(3)"), nn.SteerableConv("1x1"), nn.PointFeatures())
@@ -219,10 +219,10 @@ class PointFeatures(ByRun, ParameterFree):
     ends_on_points: ClassVar[bool] = True
 
     def signal(self, signal: Signal) -> Signal:
-        """Components at points as positions of a grid; invariant numbers as channels."""
+        """Components at points as positions of a grid; scalars as channels."""
         positions = steered(signal)
         if positions.points is None:
-            raise NetworkError("PointFeatures ends a network on points; this one ends on a whole input as it is")
+            raise NetworkError("PointFeatures ends a network on points; this one ends on whole inputs")
         if not signal.gaussian:
             raise NetworkError("PointFeatures needs a linear layer before it, SteerableConv or SteerableDense")
         grid, size = positions.grid or positions.shape, positions.features.dimension
@@ -230,19 +230,19 @@ class PointFeatures(ByRun, ParameterFree):
         return Signal(Grid(shape), channels, gaussian=True)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """The features at each point, without coordinates; zero at points that do not exist."""
+        """The features at each point, without coordinates; zero at missing points."""
         values = x[..., steered(signal).coordinates :]
         if structure.mask is not None:
             values = jnp.where(structure.mask[..., None], values, 0)
         return values.reshape((len(x), *self.signal(signal).array_shape)), Structure(key=structure.key)
 
     def lower(self, signal: Signal) -> tuple[()]:
-        """No operations, since the kernels at the points are the result."""
+        """No operations: the kernels at the points are the result."""
         return ()
 
 
 def equivariant_dimension(layers: tuple[Layer, ...]) -> int | None:
-    """Number of outputs of a steerable network of a whole input if they are not invariant; None for other networks."""
+    """Number of outputs of a steerable network with global, non-invariant outputs; None for other networks."""
     begin, found = layers[0], tuple(every(layers))  # all branches that are summed end in the same features
     linear = [layer for layer in found if isinstance(layer, _Linear)]
     if not isinstance(begin, InputLayer) or not linear:
@@ -260,12 +260,12 @@ class SteerablePool(ByRun, ParameterFree):
     steers: ClassVar[bool] = True
 
     def signal(self, signal: Signal) -> Signal:
-        """The features that come in, once for the whole input."""
+        """The input's features, once for the whole input."""
         positions = steered(signal)
         if positions.points is None:
             raise NetworkError("SteerablePool reads points; these are features of a whole input")
-        whole = Steered(positions.features, given=positions.given)
-        return replace(signal, positions=whole, channels=positions.features.dimension, given=False)
+        whole = Steered(positions.features, deterministic=positions.deterministic)
+        return replace(signal, positions=whole, channels=positions.features.dimension, deterministic=False)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """Means over points, (N, channels); under a mask over the points that exist."""

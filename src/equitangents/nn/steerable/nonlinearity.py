@@ -1,4 +1,4 @@
-"""Nonlinearities of steerable features: numbers as gates, signals sampled at directions, functions of the norm."""
+"""Nonlinearities of steerable features: scalars as gates, functions of sampled signals, functions of the norm."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from equitangents.nn.layer import Nonlinearity, ParameterFree, Signal
 from equitangents.nn.nonlinearities import Erf, Relu
 from equitangents.nn.steerable.inputs import joined, parted, signals_on_directions, steered, with_features
 from equitangents.steerable import Features, GaussianSum
-from equitangents.steerable.features import Irrep, trivial
+from equitangents.steerable.features import SteerableIrrep, trivial
 from equitangents.steerable.gaussian_sum import Fit, fitted
 from equitangents.steerable.harmonics import samples
 from equitangents.validation import check_number, check_whole
@@ -33,11 +33,11 @@ class SteerableNonlinearity(ParameterFree):
         """Features after the nonlinearity; NetworkError if the input does not fit."""
 
     @abc.abstractmethod
-    def moved(self, features: Features, values: dict[Irrep, Any]) -> dict[Irrep, Any]:
+    def moved(self, features: Features, values: dict[SteerableIrrep, Any]) -> dict[SteerableIrrep, Any]:
         """Values (..., copies, d) by irrep after the nonlinearity."""
 
     def signal(self, signal: Signal) -> Signal:
-        """A field on the points that come in, no longer Gaussian."""
+        """A field on the input's points, not Gaussian."""
         features = steered(signal).features
         if not signal.gaussian:
             raise NetworkError("a nonlinearity needs a linear layer before it, SteerableConv or SteerableDense")
@@ -51,11 +51,11 @@ class SteerableNonlinearity(ParameterFree):
 
 @dataclass(frozen=True)
 class GatedNonlinearity(SteerableNonlinearity):
-    """φ of numbers, and every copy of another irrep times σ of its own gate: u ↦ σ(g) u.
+    """φ of scalars, and every copy of another irrep times σ of its own gate: u ↦ σ(g) u.
 
-    The last numbers of what comes in are the gates, one for each copy of the other irreps in order: "10x0+4x1+2x2"
-    becomes "4x0+4x1+2x2". Its dual is exact where those of φ and σ are: E[σ(g)σ(g')] times the kernel of u, since gates
-    are independent of what they multiply.
+    The last scalars of the input are the gates, one for each copy of the other irreps in order: "10x0+4x1+2x2" becomes
+    "4x0+4x1+2x2". The activation kernel is exact if those of φ and σ are: E[σ(g)σ(g')] times the kernel of u, since
+    gates are independent of what they multiply.
 
     Args:
         scalars: φ, a nonlinearity of `equitangents.nn`.
@@ -74,17 +74,17 @@ class GatedNonlinearity(SteerableNonlinearity):
         return self.scalars.no_ntk or self.gate.no_ntk
 
     def after(self, features: Features) -> Features:
-        """Fewer numbers, by as many as there are gates."""
+        """The input's features without the scalars that are gates."""
         number = trivial(features.group)
         gates = sum(n for n, kind in features.entries if kind != number)
         left = features.copies(number) - gates
         if left < 0:
-            wanted = "a number for each gate besides those that pass on"
+            wanted = "a number for each gate, in addition to those that pass on"
             raise NetworkError("features", features, wanted, "give the layer before more copies")
         entries = tuple((left if kind == number else n, kind) for n, kind in features.entries)
         return Features.of(features.group, tuple((n, kind) for n, kind in entries if n))
 
-    def moved(self, features: Features, values: dict[Irrep, Any]) -> dict[Irrep, Any]:
+    def moved(self, features: Features, values: dict[SteerableIrrep, Any]) -> dict[SteerableIrrep, Any]:
         number, start = trivial(features.group), 0
         left = self.after(features).copies(number)
         factors = self.gate.function(values[number][..., left:, :])
@@ -104,20 +104,20 @@ class GatedNonlinearity(SteerableNonlinearity):
 
 @dataclass(frozen=True)
 class FourierNonlinearity(SteerableNonlinearity):
-    """A function of the signal on directions s(x) = Σ_l h_l(x) · f_l, at sampled directions, and back to coefficients.
+    """A function of the signal s(x) = Σ_l h_l(x) · f_l on directions: to sampled directions, φ, back to coefficients.
 
-    Features are equally many copies of the irreps 0 to L, "8x0+8x1+8x2" ("8x0e+8x1o+8x2e" for O(3)): copy c of each
-    together is one signal, on the circle or on the sphere. Harmonics h have mean square 1, and what is beyond L is
-    cut off. The dual is exact for the samples taken, by that of the function at every two directions.
+    Features are equally many copies of the irreps 0 to L, "8x0+8x1+8x2" ("8x0e+8x1o+8x2e" for O(3)): copy c of all of
+    them is one signal, on the circle or on the sphere. Harmonics h have mean square 1; degrees above L are cut off.
+    The activation kernel is exact for these samples, by that of the function at every two directions.
 
-    Sampling keeps the symmetries that map samples to samples. For a polynomial of degree p others are exact, too, if
-    `samples` is above (p + 1) L on the circle, or 2 · samples - 1 on the sphere; for other functions more samples make
-    them hold better: by default turns of a sphere's signal change kernels by 1e-3 (Erf) and 2 % (Relu) for L = 2.
+    Sampling keeps the symmetries that map samples to samples. For a polynomial of degree p the others are exact, too,
+    if `samples` is above (p + 1) L on the circle, or 2 · samples - 1 on the sphere. For other functions more samples
+    reduce their error: by default rotations of a sphere's signal change kernels by 1e-3 (Erf) and 2 % (Relu) for L = 2.
 
     Args:
         function: A nonlinearity of `equitangents.nn`, such as Relu().
         samples: Equidistant directions of the circle; on the sphere rings, each of 2 · samples - 1 directions. None:
-            4 L + 4 and 2 L + 2.
+            4 L + 4 on the circle, 2 L + 2 on the sphere.
     """
 
     function: Nonlinearity = field(default_factory=Relu)
@@ -147,7 +147,7 @@ class FourierNonlinearity(SteerableNonlinearity):
         default = 4 * largest + 4 if features.space == 2 else 2 * largest + 2
         return default if self.samples is None else self.samples
 
-    def moved(self, features: Features, values: dict[Irrep, Any]) -> dict[Irrep, Any]:
+    def moved(self, features: Features, values: dict[SteerableIrrep, Any]) -> dict[SteerableIrrep, Any]:
         """From coefficients to values, through the function, and back."""
         grid = samples(features.space, self._resolution(features), max(kind.degree for kind in values))
         signals = [
@@ -173,15 +173,15 @@ class NormNonlinearity(SteerableNonlinearity):
     """Every copy of every irrep keeps its direction and gets the norm η(|u|): u ↦ η(|u|) u/|u|.
 
     Args:
-        function: η, a `steerable.GaussianSum`, whose dual is in closed form, or any smooth function of the norm with
-            η(0) = 0, such as `jax.numpy.tanh`. Of those the dual is that of a sum of Gaussians fitted to η.
+        function: η, a `steerable.GaussianSum`, whose activation kernel has a closed form, or any smooth function of the
+            norm with η(0) = 0, such as `jax.numpy.tanh`, whose kernel is that of a sum of Gaussians fitted to η.
         tolerance: The largest error of that fit, of η and of its slope, relative to the largest of each.
-        largest: Up to which norm it is fitted. Kernels of vectors whose root mean square norm is above a fifth of it
-            are refused. So are those of vectors so short that the fit may be off by more than ten times the tolerance,
-            relative to the root mean square of η there: where η rises slowly from 0.
+        largest: The largest norm of the fit. Kernels raise an error for vectors whose root mean square norm is above a
+            fifth of it, or so small that the fit may be off by more than ten times the tolerance, relative to the root
+            mean square of η (if η rises slowly from 0).
 
-    `error` is the error of the fit, 0 for a GaussianSum. A function with a kink, such as a ReLU of the norm less a
-    threshold, is refused at the tolerance given; GaussianSum() is its smooth counterpart.
+    `error` is the error of the fit, 0 for a GaussianSum. A function with a kink, such as a ReLU of the norm minus a
+    threshold, misses the tolerance and is refused; GaussianSum() is its smooth counterpart.
     """
 
     function: Callable[[jax.Array], jax.Array] = field(default_factory=GaussianSum)
@@ -203,13 +203,13 @@ class NormNonlinearity(SteerableNonlinearity):
 
     @property
     def _is_sum(self) -> bool:
-        """Whether η is a sum of Gaussians itself, and not fitted by one."""
+        """Whether η is itself a sum of Gaussians, so that no fit is needed."""
         return isinstance(self.function, GaussianSum)
 
     def after(self, features: Features) -> Features:
         return features
 
-    def moved(self, features: Features, values: dict[Irrep, Any]) -> dict[Irrep, Any]:
+    def moved(self, features: Features, values: dict[SteerableIrrep, Any]) -> dict[SteerableIrrep, Any]:
         return {kind: self._moved(v) for kind, v in values.items()}
 
     def _moved(self, u: jax.Array) -> jax.Array:
@@ -221,7 +221,7 @@ class NormNonlinearity(SteerableNonlinearity):
         return u * jnp.where(there, self.function(norm) / norm, self._slope(u.dtype))
 
     def _slope(self, dtype: DType) -> jax.Array:
-        """η'(0), by which vectors near zero are multiplied."""
+        """η'(0), the factor of vectors near zero."""
         small = jnp.asarray(1e-4, dtype)
         return self.function(small) / small
 

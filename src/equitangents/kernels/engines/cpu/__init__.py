@@ -1,1 +1,1 @@
-"""The CPU engine: fibres in C++, vectorised across inputs. Its source is in `native/`."""
+"""The CPU engine: pair offsets in C++, vectorised across inputs. Its source is in `native/`."""

@@ -25,7 +25,7 @@ from equitangents.kernels import duals
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.codes import CONVERTED_SIDES, DUAL_SIDES, LONG, RAISED_SIDES, SHORT, DualKind
 from equitangents.kernels.engines.cpu.tabulated import LOWEST, tabulated
-from equitangents.kernels.plans import FibrePlan, Step
+from equitangents.kernels.plans import OffsetPlan, Step
 from equitangents.kernels.scales import has_bias, unit_bias
 
 
@@ -51,21 +51,21 @@ class Described:
 
 
 _KINDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {  # kind and parameters
-    duals.PiecewiseLinear: lambda a: (DualKind.PIECEWISE_LINEAR, a.slope),
-    duals.Erf: lambda a: (DualKind.ERF,),
-    duals.Gelu: lambda a: (DualKind.GELU,),
-    duals.Sin: lambda a: (DualKind.SINE,),
-    duals.Cos: lambda a: (DualKind.COSINE,),
-    duals.NormalisedExponential: lambda a: (DualKind.NORMALISED_EXPONENTIAL, a.gamma),
-    duals.Wave: lambda a: (DualKind.WAVE, a.sign, a.sine),
-    duals.Rbf: lambda a: (DualKind.RADIAL_BASIS, a.gamma),
-    duals.Exp: lambda a: (DualKind.EXPONENTIAL, a.a, a.b),
-    duals.Gaussian: lambda a: (DualKind.GAUSSIAN, a.a, a.b),
-    duals.Gabor: lambda a: (DualKind.GABOR,),
+    duals.PiecewiseLinearDual: lambda a: (DualKind.PIECEWISE_LINEAR, a.slope),
+    duals.ErfDual: lambda a: (DualKind.ERF,),
+    duals.GeluDual: lambda a: (DualKind.GELU,),
+    duals.SinDual: lambda a: (DualKind.SINE,),
+    duals.CosDual: lambda a: (DualKind.COSINE,),
+    duals.NormalisedExponentialDual: lambda a: (DualKind.NORMALISED_EXPONENTIAL, a.gamma),
+    duals.WaveDual: lambda a: (DualKind.WAVE, a.sign, a.sine),
+    duals.RbfDual: lambda a: (DualKind.RADIAL_BASIS, a.gamma),
+    duals.ExpDual: lambda a: (DualKind.EXPONENTIAL, a.a, a.b),
+    duals.GaussianDual: lambda a: (DualKind.GAUSSIAN, a.a, a.b),
+    duals.GaborDual: lambda a: (DualKind.GABOR,),
     duals.Normalised: lambda a: (DualKind.NORMALISED, a.eps),
-    duals.Sign: lambda a: (DualKind.STEP, 4.0, 1.0),
-    duals.Heaviside: lambda a: (DualKind.STEP, 1.0, 0.5),
-    duals.RectifiedMonomial: lambda a: (DualKind.RECTIFIED_MONOMIAL, a.degree, a.first_moment),
+    duals.SignDual: lambda a: (DualKind.STEP, 4.0, 1.0),
+    duals.HeavisideDual: lambda a: (DualKind.STEP, 1.0, 0.5),
+    duals.RectifiedMonomialDual: lambda a: (DualKind.RECTIFIED_MONOMIAL, a.degree, a.first_moment),
 }
 
 
@@ -74,7 +74,7 @@ def described(activation: Any, bent: bool = False) -> Described | None:
     if isinstance(activation, duals.Shifted):
         of = described(activation.of, bent)
         return None if of is None else replace(of, offset=of.offset + activation.offset)
-    if isinstance(activation, duals.Polynomial):
+    if isinstance(activation, duals.PolynomialDual):
         degree, kind = activation.steepness, DualKind.LONG_POLYNOMIAL
         if degree <= SHORT:
             kind = DualKind.POLYNOMIAL
@@ -82,7 +82,7 @@ def described(activation: Any, bent: bool = False) -> Described | None:
     if isinstance(activation, duals.Quadrature):
         found = tabulated(activation.function, activation.tolerance)
         return None if found is None else Described(found.kind, LOWEST, found.octaves, coefficients=found.numbers)
-    if bent and isinstance(activation, duals.Gelu):
+    if bent and isinstance(activation, duals.GeluDual):
         return Described(DualKind.BENT_GELU)
     how = _KINDS.get(type(activation))
     return None if how is None else Described(*how(activation))
@@ -90,7 +90,8 @@ def described(activation: Any, bent: bool = False) -> Described | None:
 
 def name_of(activation: Any) -> str:
     """Name of an activation kernel that the engine lacks."""
-    return name_of(activation.of) if isinstance(activation, duals.Shifted) else type(activation).__name__
+    of = activation.of if isinstance(activation, duals.Shifted) else activation
+    return name_of(of) if of is not activation else type(of).__name__.removesuffix("Dual")
 
 
 def is_tabulated(activation: Any) -> bool:
@@ -110,7 +111,7 @@ def at_any_norms(plan: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def computed_in_double(plan: FibrePlan, channels: int) -> bool:
+def computed_in_double(plan: OffsetPlan, channels: int) -> bool:
     """Whether kernels of `plan` are computed in double precision even if inputs and results are in single precision."""
     if plan.any_norms or features(plan, channels) <= _FEW:
         return True
@@ -123,7 +124,7 @@ def computed_in_double(plan: FibrePlan, channels: int) -> bool:
 
 
 @lru_cache(maxsize=256)
-def changes_units(plan: FibrePlan) -> bool:
+def changes_units(plan: OffsetPlan) -> bool:
     """Whether fields change their unit (see `kernels.scales`): a function grows, or norms of inputs may differ much."""
     steps = plan.steps
     if plan.any_norms and unit_bias(steps) is None:
@@ -140,7 +141,7 @@ def bends_what_is_smooth(steps: Sequence[Step]) -> bool:
 
 
 @lru_cache(maxsize=256)
-def has_tables(plan: FibrePlan) -> bool:
+def has_tables(plan: OffsetPlan) -> bool:
     """Whether functions are known by tables, so that kernels are NaN where variances lie outside of these."""
     return any(map(is_tabulated, _nonlinearities(plan.steps)))
 
@@ -150,7 +151,7 @@ def _nonlinearities(steps: Sequence[Step]) -> list[Any]:
     return [op.nonlinearity for op in steps if op.nonlinearity is not None]
 
 
-def features(plan: FibrePlan, channels: int) -> int:
+def features(plan: OffsetPlan, channels: int) -> int:
     """The channels of all positions that one position has seen before the first nonlinearity.
 
     Pools on the way add none: a window sees one average in place of many positions.

@@ -34,12 +34,12 @@ from equitangents.kernels.operations import (
     Decouple,
     Dual,
     FrozenArray,
+    IndexTable,
     Pool,
     RatedAffine,
     Standardise,
-    Table,
 )
-from equitangents.kernels.plans import AddSaved, AnyPool, FibrePlan, Fork, PairPlan, Restore, Stage, Step
+from equitangents.kernels.plans import AddSaved, AnyPool, Fork, OffsetPlan, PairPlan, Restore, Stage, Step
 from equitangents.kernels.scales import changes_unit, unit_bias, unit_biases
 
 
@@ -66,7 +66,7 @@ class Turns:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RotationPlan(FibrePlan):
+class RotationPlan(OffsetPlan):
     """Run its stage at every rotation, average with their weights, then run `vector`."""
 
     turns: Turns
@@ -129,10 +129,10 @@ def affine_numbers(op: Affine) -> tuple[float, float, float, float]:
 
 
 @lru_cache(maxsize=256)
-def obstacle(plan: FibrePlan | PairPlan) -> str | None:
+def obstacle(plan: OffsetPlan | PairPlan) -> str | None:
     """Why the engine cannot run `plan`, or None if it can."""
     if plan.form == "pairs":
-        return f"it runs along fibres only, and here {plan.why}"
+        return f"it runs by pair offset only, and here {plan.why}"
     for op in plan.steps:
         if (phi := op.nonlinearity) is not None and described(phi) is None:
             return f"it has no dual of {name_of(phi)}"
@@ -173,9 +173,9 @@ def _window_grid(steps: Sequence[Step], levels: Sequence[Level], i: int) -> tupl
 
 
 @lru_cache(maxsize=64)
-def describe(plan: FibrePlan, channels: int) -> Description:
+def describe(plan: OffsetPlan, channels: int) -> Description:
     """The description of a plan that has no obstacle, for inputs with `channels` channels."""
-    return _Writer(plan).description(channels)
+    return _PlanWriter(plan).description(channels)
 
 
 def _three(values: Any, filler: int) -> list[int]:
@@ -183,8 +183,8 @@ def _three(values: Any, filler: int) -> list[int]:
     return [filler] * (AXES - len(numbers)) + numbers
 
 
-class _Writer(Numbers):
-    def __init__(self, plan: FibrePlan) -> None:
+class _PlanWriter(Numbers):
+    def __init__(self, plan: OffsetPlan) -> None:
         super().__init__()
         self.plan, self.stages, self.steps = plan, plan.stages, plan.steps
         self.bent = bends_what_is_smooth(self.steps)
@@ -217,18 +217,18 @@ class _Writer(Numbers):
         return True, self.units_behind.pop(0)
 
     def stage(self, stage: Stage, before: tuple[Stage, ...]) -> None:
-        """How many operations, fibres, the pool before, with the fibres that its variances need, and levels."""
+        """How many operations, offsets, the pool before, with the offsets that its variances need, and levels."""
         self.code += [len(stage.steps)]
-        self.fibres(stage.fibres, stage.levels[0])
+        self.offsets(stage.offsets, stage.levels[0])
         if stage.pool is not None:
             self.pool(stage.pool, stage.carried)
-            for fibres, earlier in zip(stage.own, before, strict=True):
-                self.fibres(fibres, earlier.levels[0])
+            for offsets, earlier in zip(stage.own, before, strict=True):
+                self.offsets(offsets, earlier.levels[0])
         for i, level in enumerate(stage.levels):
             self.level(level, _window_grid(stage.steps, stage.levels, i))
 
-    def fibres(self, fibres: FrozenArray, level: Level) -> None:
-        array = fibres.array
+    def offsets(self, offsets: FrozenArray, level: Level) -> None:
+        array = offsets.array
         if level.on_grid:
             array = np.pad(array, ((0, 0), (AXES - array.shape[1], 0)))
         self.code += [len(array), self.table(FrozenArray(array))]
@@ -304,32 +304,32 @@ def _changes_unit(op: object) -> bool:
     return isinstance(op, AddSaved) or changes_unit(op)
 
 
-def _box(to: _Writer, op: Box) -> _Code:
+def _box(to: _PlanWriter, op: Box) -> _Code:
     sides = (*_three(op.in_shape, 1), *_three(op.out_shape, 1), *_three(op.window, 1), *_three(op.stride, 1))
     return _Code(OpKind.BOX, box=(*sides, *_three(op.low, 0), int(op.wrap)))
 
 
-def _table(to: _Writer, op: Table) -> _Code:
+def _table(to: _PlanWriter, op: IndexTable) -> _Code:
     index, weights = to.table(op.index), to.real(op.weights.array)
     return _Code(OpKind.TABLE, index=index, weights=weights, count=op.span, flag=op.is_total)
 
 
-def _affine(to: _Writer, op: Affine) -> _Code:
+def _affine(to: _PlanWriter, op: Affine) -> _Code:
     return _Code(OpKind.AFFINE, flag=op.rates is not None, numbers=affine_numbers(op))
 
 
-def _add_saved(to: _Writer, op: AddSaved) -> _Code:
+def _add_saved(to: _PlanWriter, op: AddSaved) -> _Code:
     numbers = (*(op.shares or (1.0, 1.0)), to.unit_behind(op)[1], 0.0)
     return _Code(OpKind.JOIN, slot=op.slot, flag=op.shares is not None, numbers=numbers)
 
 
-_CODES: dict[type, Callable[[_Writer, Any], _Code]] = {
+_CODES: dict[type, Callable[[_PlanWriter, Any], _Code]] = {
     Box: _box,
-    Table: _table,
+    IndexTable: _table,
     Affine: _affine,
     RatedAffine: _affine,
-    Dual: _Writer.dual,
-    Standardise: _Writer.standardise,
+    Dual: _PlanWriter.dual,
+    Standardise: _PlanWriter.standardise,
     Decouple: lambda to, op: _Code(OpKind.DECOUPLE),
     Fork: lambda to, op: _Code(OpKind.FORK, slot=op.slot),
     AddSaved: _add_saved,

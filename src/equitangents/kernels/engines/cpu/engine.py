@@ -1,4 +1,4 @@
-"""The CPU engine as an engine: programs along fibres, in C++ on all cores."""
+"""The CPU engine: programs that run by pair offset, in C++ on all cores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from equitangents.kernels.engines.cpu.activations import at_any_norms
 from equitangents.kernels.engines.cpu.rotations import CompiledRotations
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.engines.protocol import Engine, Pair, Plan
-from equitangents.kernels.plans import FibrePlan, FieldPlan, field_plan, plan
+from equitangents.kernels.plans import FieldPlan, OffsetPlan, field_plan, plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import READOUT, Part
 from equitangents.kernels.scales import law_of
@@ -43,7 +43,7 @@ class CpuEngine(Engine):
         return found
 
     def leaves_out(self, program: Program) -> bool:
-        return activations.has_tables(self._fibres(program))
+        return activations.has_tables(self._offset_plan(program))
 
     def plan(self, program: Program) -> Plan:
         return plan(program, staged=True)
@@ -59,25 +59,25 @@ class CpuEngine(Engine):
         part: Part | None = None,
         any_norms: bool = False,
     ) -> Pair:
-        steps = self._fibres(program, part)
+        steps = self._offset_plan(program, part)
         steps = at_any_norms(steps) if any_norms else steps
         return run.kernels(steps, x1, x2) if part is None else run.field_kernels(steps, part, x1, x2)
 
     def diagonal(self, program: Program, x: np.ndarray, part: Part | None = None) -> Pair:
-        return run.listed(self._fibres(program, part), x, None, part or READOUT)
+        return run.listed(self._offset_plan(program, part), x, None, part or READOUT)
 
     def traced(self, program: Program, x1: Any, x2: Any) -> Pair:
-        return run.traced(self._fibres(program), law_of(program), x1, x2)
+        return run.traced(self._offset_plan(program), law_of(program), x1, x2)
 
     def working_bytes(
         self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None
     ) -> int:
-        return run.working_bytes(self._fibres(program, part), channels, n1, n2, itemsize, part or READOUT)
+        return run.working_bytes(self._offset_plan(program, part), channels, n1, n2, itemsize, part or READOUT)
 
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:
-        return "float64" if activations.computed_in_double(self._fibres(program), channels) else dtype
+        return "float64" if activations.computed_in_double(self._offset_plan(program), channels) else dtype
 
-    def _fibres(self, program: Program, part: Part | None = None) -> FibrePlan:
+    def _offset_plan(self, program: Program, part: Part | None = None) -> OffsetPlan:
         found = self.plan(program) if part is None else self.field_plan(program, part).plan
         assert found.form != "pairs"  # see `obstacle`
         return found

@@ -15,7 +15,7 @@ from equitangents.kernels.engines.protocol import Pair, RotationRules
 from equitangents.kernels.engines.reference.rotations import pairs_in_tile
 from equitangents.kernels.levels import GridLevel
 from equitangents.kernels.operations import FrozenArray
-from equitangents.kernels.plans import FibrePlan, Stage, unrolled
+from equitangents.kernels.plans import OffsetPlan, Stage, unrolled
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import Rings, RotationSections, rings_of
 from equitangents.kernels.scales import law_of
@@ -25,7 +25,7 @@ class CompiledRotations(RotationRules):
     """Signals as vectors, correlated and carried through all layers in C++."""
 
     def obstacle(self, program: RotationSections) -> str | None:
-        steps = FibrePlan((_at_one_position(()),), _LABEL, 1.0, unrolled(program.field + program.vector))
+        steps = OffsetPlan((_at_one_position(()),), _LABEL, 1.0, unrolled(program.field + program.vector))
         if activations.has_tables(steps):
             return "it has no dual of Quadrature on rotations"
         return descriptor.obstacle(steps)

@@ -25,7 +25,7 @@ from equitangents.formatting import memory_size
 from equitangents.kernels.engines.codes import FieldKind
 from equitangents.kernels.engines.cpu.activations import at_any_norms, has_tables
 from equitangents.kernels.engines.cpu.descriptor import Description, RotationPlan, describe
-from equitangents.kernels.plans import FibrePlan
+from equitangents.kernels.plans import OffsetPlan
 from equitangents.kernels.result import READOUT, Part
 from equitangents.kernels.scales import Law, check_representable, limits
 from equitangents.memory import threads
@@ -81,8 +81,8 @@ def _refused() -> str | None:
         for dtype in TARGETS:
             registered(dtype)
     except Exception as error:  # JAX's own, of no stated class
-        said = next(iter(str(error).splitlines()), type(error).__name__)
-        why = f"JAX cannot register its calls, build it for the installed JAX: {said}"
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        why = f"JAX cannot register its calls, build it for the installed JAX: {reason}"
         logger.warning("the CPU engine is not used: %s", why)
         return why
     return None
@@ -154,7 +154,7 @@ class Arrays(ctypes.Structure):
 
 
 @lru_cache(maxsize=64)
-def _described(plan: FibrePlan, channels: int) -> tuple[Arrays, Description, int]:
+def _described(plan: OffsetPlan, channels: int) -> tuple[Arrays, Description, int]:
     """(Where the description of a plan lies, that description, how many numbers a pair takes)."""
     description = describe(plan, channels)
     return Arrays.of(description), description, _work_of_pair(plan, channels)
@@ -173,7 +173,7 @@ class _Problem(ctypes.Structure):
 
 
 def kernels(
-    plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
+    plan: OffsetPlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) between x1, (N1, *positions, C), and x2 (None: x1 with itself, at half the cost).
 
@@ -185,7 +185,7 @@ def kernels(
     return _run(plan, x1, x2, (n1, n2), instruction_set)
 
 
-def _lists_pairs(plan: FibrePlan, x1: np.ndarray, symmetric: bool, n2: int) -> bool:
+def _lists_pairs(plan: OffsetPlan, x1: np.ndarray, symmetric: bool, n2: int) -> bool:
     """Whether few pairs fill at most half as many vectors as a list than if each first input has its own."""
     n1 = len(x1)
     if not 1 < n1 * n2 <= _MOST_LISTED or isinstance(plan, RotationPlan):
@@ -199,7 +199,7 @@ def _lists_pairs(plan: FibrePlan, x1: np.ndarray, symmetric: bool, n2: int) -> b
 
 
 def _by_pairs(
-    plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int
+    plan: OffsetPlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """`kernels` with a pair in every lane of a vector; of x1 with itself only pairs i <= j."""
     shape = (len(x1), len(x1 if x2 is None else x2))
@@ -215,7 +215,7 @@ def _by_pairs(
 
 
 def listed(
-    plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None = None, part: Part = READOUT
+    plan: OffsetPlan, x1: np.ndarray, x2: np.ndarray | None = None, part: Part = READOUT
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK), each (N, *tail), of every input of x1, (N, *positions, C), with that of x2 of its number.
 
@@ -225,7 +225,7 @@ def listed(
 
 
 def _run(
-    plan: FibrePlan,
+    plan: OffsetPlan,
     x1: np.ndarray,
     x2: np.ndarray | None,
     shape: tuple[int, ...],
@@ -292,13 +292,13 @@ def _holders(blocks: list[np.ndarray], i: int) -> int:
 _NOBODY = _holders([np.empty(0, np.uint8)], 0)  # but the list
 
 
-def working_bytes(plan: FibrePlan, channels: int, n1: int, n2: int, itemsize: int, part: Part = READOUT) -> int:
+def working_bytes(plan: OffsetPlan, channels: int, n1: int, n2: int, itemsize: int, part: Part = READOUT) -> int:
     """Bytes that a run for N1 × N2 pairs of inputs holds beyond inputs and results, and its description."""
     return _held(plan, channels, n1, n2, itemsize, part, threads())
 
 
 @lru_cache(maxsize=256)
-def _held(plan: FibrePlan, channels: int, n1: int, n2: int, itemsize: int, part: Part, n: int) -> int:
+def _held(plan: OffsetPlan, channels: int, n1: int, n2: int, itemsize: int, part: Part, n: int) -> int:
     arrays, described, _ = _described(plan, channels)
     held, kind = ctypes.c_int64(0), _KINDS[part.kind]
     problem = _Problem(
@@ -319,22 +319,22 @@ def called(function: Any, description: Arrays, problem: ctypes.Structure, cancel
     Raises MemoryLimitError where memory runs out. Where threads cannot be started, fewer do the work.
     """
     message = _Message()
-    given = ctypes.byref(description), ctypes.byref(problem), message, len(message)
-    status = function(*given) if work < _WATCH_FROM else _interruptible(lambda: int(function(*given)), cancel)
+    arguments = ctypes.byref(description), ctypes.byref(problem), message, len(message)
+    status = function(*arguments) if work < _WATCH_FROM else _interruptible(lambda: int(function(*arguments)), cancel)
     if status == _CANCELLED:
         raise KeyboardInterrupt
     if status != 0:
         text = message.value.decode()
         if text == "out of memory":
-            raise MemoryLimitError(f"{_NO_MEMORY} beside its inputs and results; {_REMEDY}")
+            raise MemoryLimitError(f"{_NO_MEMORY} in addition to its inputs and results; {_REMEDY}")
         raise RuntimeError(f"the CPU engine failed: {text}")
 
 
 @lru_cache(maxsize=256)
-def _work_of_pair(plan: FibrePlan, channels: int) -> int:
+def _work_of_pair(plan: OffsetPlan, channels: int) -> int:
     """Roughly how many numbers are computed for a pair of inputs."""
     positions = plan.positions
-    return sum(len(s.fibres.array) * (positions * (len(s.steps) + channels) + 1) for s in plan.stages)
+    return sum(len(s.offsets.array) * (positions * (len(s.steps) + channels) + 1) for s in plan.stages)
 
 
 def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
@@ -355,7 +355,7 @@ def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
     return status[0]
 
 
-def traced(plan: FibrePlan, law: Law, x1: ArrayLike, x2: Any | None = None, listed: bool = False) -> tuple[Any, Any]:
+def traced(plan: OffsetPlan, law: Law, x1: ArrayLike, x2: Any | None = None, listed: bool = False) -> tuple[Any, Any]:
     """As `kernels`, or as `listed`, for traced JAX arrays of any norms; without derivatives."""
     size = (len(x1),) if listed else (len(x1), len(x1 if x2 is None else x2))
     shape, channels = jax.ShapeDtypeStruct(size, x1.dtype), x1.shape[-1]
@@ -370,7 +370,7 @@ def traced(plan: FibrePlan, law: Law, x1: ArrayLike, x2: Any | None = None, list
 
 
 def field_kernels(
-    plan: FibrePlan, part: Part, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
+    plan: OffsetPlan, part: Part, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK), each (N1, N2, *tail), between x1, (N1, *positions, C), and x2 (None: x1, at half the cost)."""
     shape = len(x1), len(x1 if x2 is None else x2)

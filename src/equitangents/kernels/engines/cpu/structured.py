@@ -28,20 +28,20 @@ from equitangents.kernels.operations import (
     Box,
     Decouple,
     Dual,
-    Flatten,
+    Flattening,
     FrozenArray,
+    IndexTable,
     Pool,
     RatedAffine,
-    Table,
     WindowPool,
 )
-from equitangents.kernels.program import Parallel, flat
+from equitangents.kernels.program import ParallelBranches, flat
 from equitangents.kernels.scales import changes_unit, unit_biases
 from equitangents.kernels.structured import (
     Attend,
-    Batch,
     BlockSums,
     Drop,
+    MaskedBatch,
     Mix,
     Normalise,
     StructuredProgram,
@@ -52,7 +52,7 @@ from equitangents.kernels.structured import (
 
 
 @dataclass
-class Field:
+class Slot:
     """Where a field is kept; `mask` is the number of its mask, -1 for none.
 
     `stale`: what it holds at missing positions is not zero and has to be cleared before positions are added up.
@@ -73,7 +73,7 @@ _MECHANISMS = {
 _ONES = (1.0, 1.0, 1.0, 1.0)
 
 
-class Described(NamedTuple):
+class StepsDescription(NamedTuple):
     """The arrays, how many fields are alive at once, the most positions of one, and numbers known of each input."""
 
     arrays: Description
@@ -106,7 +106,7 @@ def changes_units(program: StructuredProgram) -> bool:
 
 
 @lru_cache(maxsize=64)
-def describe(program: StructuredProgram, channels: int, masked: bool) -> Described:
+def describe(program: StructuredProgram, channels: int, masked: bool) -> StepsDescription:
     """The steps of a program; raises NetworkError if masks do not fit windows."""
     writer = _Writer(program, masked)
     (end,) = writer.run(program.ops, [writer.take(writer.positions, 0 if masked else -1)])
@@ -115,7 +115,7 @@ def describe(program: StructuredProgram, channels: int, masked: bool) -> Describ
         writer.scaled(end, 1.0)
     graphs = reads_graphs(program)
     sides = writer.sides + sum(writer.masks) + (writer.positions**2 if graphs else 0) + 2
-    return Described(writer.description(channels, graphs), writer.fields, writer.widest, sides)
+    return StepsDescription(writer.description(channels, graphs), writer.fields, writer.widest, sides)
 
 
 class _Writer(Numbers):
@@ -124,7 +124,7 @@ class _Writer(Numbers):
     def __init__(self, program: StructuredProgram, masked: bool) -> None:
         super().__init__()
         self.positions = int(np.prod(program.shape, dtype=np.int64))
-        self.convention = program.space.masks  # what windows make of masks
+        self.convention = program.space.masks  # masks after windows
         self.steps: list[int] = []
         self.count = 0
         self.last = -1  # the field that the last step left
@@ -132,7 +132,7 @@ class _Writer(Numbers):
         self.made: dict[tuple[Any, ...], int] = {}  # masks made of others, by what made them
         self.fields = 0
         self.widest = 0
-        self.sides = 0  # numbers that the steps need of each input alone
+        self.sides = 0  # numbers that the steps need per input
         self.free: list[int] = []  # places that hold no field any more
         self.changes_units = changes_units(program)
         # Biases in the units behind operations that change them, in order.
@@ -150,23 +150,23 @@ class _Writer(Numbers):
         """Where a table of indices begins."""
         return self.table(FrozenArray(np.asarray(values, np.int32).ravel()))
 
-    def take(self, positions: int, mask: int = -1) -> Field:
+    def take(self, positions: int, mask: int = -1) -> Slot:
         """A place for another field."""
         self.widest = max(self.widest, positions)
         if not self.free:
             self.free.append(self.fields)
             self.fields += 1
-        return Field(self.free.pop(), positions, mask)
+        return Slot(self.free.pop(), positions, mask)
 
-    def give_back(self, field: Field) -> None:
+    def give_back(self, field: Slot) -> None:
         """Release a place in memory."""
         self.free.append(field.number)
 
     def step(
         self,
         kind: JointKind,
-        to: Field,
-        source: Field | None = None,
+        to: Slot,
+        source: Slot | None = None,
         *,
         after: int | None = None,
         masks: tuple[int, int] | None = None,
@@ -196,12 +196,12 @@ class _Writer(Numbers):
         if kind < JointKind.CENTRES:  # else of a mask
             self.last = to.number
 
-    def run(self, ops: tuple[Any, ...], fields: list[Field]) -> list[Field]:
+    def run(self, ops: tuple[Any, ...], fields: list[Slot]) -> list[Slot]:
         for op in ops:
             fields = self.parallel(op, fields) if op.is_branching else [_STEPS[type(op)](self, op, fields[0])]
         return fields
 
-    def parallel(self, op: Parallel, fields: list[Field]) -> list[Field]:
+    def parallel(self, op: ParallelBranches, fields: list[Slot]) -> list[Slot]:
         if op.residual is not None:
             branch = self.run(op.residual, [self.copied(fields[0])])[0]
             self.added(fields[0], branch, _ONES, means=True)
@@ -214,7 +214,7 @@ class _Writer(Numbers):
             fields = [found for branch, field in each for found in self.run(branch, [field])]
         return [self.joined(op.shares, fields)] if op.joined else fields
 
-    def joined(self, shares: tuple[float, ...] | None, fields: list[Field]) -> Field:
+    def joined(self, shares: tuple[float, ...] | None, fields: list[Slot]) -> Slot:
         """The sum, or with shares channels side by side."""
         base, own = fields[0], 1.0 if shares is None else shares[0]
         for n, field in enumerate(fields[1:], 1):
@@ -226,27 +226,27 @@ class _Writer(Numbers):
             self.step(JointKind.COMBINE, base, numbers=(own, 0.0, own, 0.0))
         return base
 
-    def added(self, base: Field, other: Field, numbers: tuple[float, ...], *, means: bool) -> None:
+    def added(self, base: Slot, other: Slot, numbers: tuple[float, ...], *, means: bool) -> None:
         if base.mask != other.mask:
             self.cleared(other)
         self.step(JointKind.COMBINE, base, other, numbers=numbers, total=means, masks=(base.mask, base.mask))
         base.stale = base.stale or other.stale
 
-    def copied(self, field: Field) -> Field:
+    def copied(self, field: Slot) -> Slot:
         copy = self.take(field.positions, field.mask)
         self.step(JointKind.COPY, copy, field)
         return replace(copy, stale=field.stale)
 
-    def cleared(self, field: Field) -> None:
+    def cleared(self, field: Slot) -> None:
         if field.stale and field.mask >= 0:
             self.step(JointKind.CLEAR, field)
         field.stale = False
 
-    def affine(self, op: Affine, field: Field) -> Field:
+    def affine(self, op: Affine, field: Slot) -> Slot:
         self.step(JointKind.AFFINE, field, numbers=affine_numbers(op), total=op.rates is not None)
         return _touched(field)
 
-    def dual(self, op: Dual, field: Field) -> Field:
+    def dual(self, op: Dual, field: Slot) -> Slot:
         found = described(op.activation)
         assert found is not None  # see `why_not`
         weights = self.coefficients(found)
@@ -258,33 +258,33 @@ class _Writer(Numbers):
         )  # fmt: skip
         return _touched(field)
 
-    def decouple(self, op: Decouple, field: Field) -> Field:
+    def decouple(self, op: Decouple, field: Slot) -> Slot:
         self.cleared(field)
         self.step(JointKind.DECOUPLE, field)
         return field
 
-    def scaled(self, field: Field, factor: float) -> Field:
+    def scaled(self, field: Slot, factor: float) -> Slot:
         self.step(JointKind.COMBINE, field, numbers=(factor**2, 0.0, factor, 0.0))
         return field
 
-    def normalise(self, op: Normalise, field: Field) -> Field:
+    def normalise(self, op: Normalise, field: Slot) -> Slot:
         self.step(JointKind.NORMALISE, field, numbers=(op.eps,), total=op.positions)
         return _touched(field)
 
-    def drop(self, op: Drop, field: Field) -> Field:
+    def drop(self, op: Drop, field: Slot) -> Slot:
         self.step(JointKind.DROP, field, numbers=(1 / op.keep,))
         return field
 
-    def box(self, op: Box, field: Field) -> Field:
+    def box(self, op: Box, field: Slot) -> Slot:
         mask = self.mask_after(op, field)
         table = op.table
         return self.window(field, table, np.full(table.shape[1], 1 / table.shape[1]), mask)
 
-    def listed(self, op: Table, field: Field) -> Field:
+    def listed(self, op: IndexTable, field: Slot) -> Slot:
         assert field.mask < 0  # layers refuse masks on groups
         return self.window(field, op.index.array, op.weights.array, -1)
 
-    def window(self, field: Field, index: np.ndarray, weights: np.ndarray, mask: int) -> Field:
+    def window(self, field: Slot, index: np.ndarray, weights: np.ndarray, mask: int) -> Slot:
         self.cleared(field)
         out = self.take(len(index), mask)
         index_at, weights_at = self.indices(index), self.real(weights)
@@ -295,7 +295,7 @@ class _Writer(Numbers):
         self.give_back(field)
         return _touched(out)
 
-    def flatten(self, op: Flatten, field: Field) -> Field:
+    def flatten(self, op: Flattening, field: Slot) -> Slot:
         self.cleared(field)
         whole = np.zeros(field.positions, np.int64)
         mask = -1 if field.mask < 0 else self.mask_of(JointKind.PRESENT, field.mask, whole, 1)
@@ -304,7 +304,7 @@ class _Writer(Numbers):
         self.give_back(field)
         return out
 
-    def pool(self, op: Pool | BlockSums, field: Field) -> Field:
+    def pool(self, op: Pool | BlockSums, field: Slot) -> Slot:
         labels = op.labels.array
         member = labels == np.arange(op.blocks)[:, None]
         sums = not op.is_pool
@@ -314,20 +314,20 @@ class _Writer(Numbers):
         mask = self.mask_of(JointKind.PRESENT, field.mask, labels, op.blocks)
         return self.mixed(field, op.blocks, member, mixing=Mixing.SUM if sums else Mixing.MEAN, mask=mask)
 
-    def window_pool(self, op: WindowPool, field: Field) -> Field:
+    def window_pool(self, op: WindowPool, field: Slot) -> Slot:
         return self.by_matrix(field, window_averages(op.box), self.mask_after(op.box, field))
 
-    def mix(self, op: Mix, field: Field) -> Field:
+    def mix(self, op: Mix, field: Slot) -> Slot:
         if op.matrix is None:
             return self.mixed(field, field.positions, mixing=Mixing.GRAPH, mask=field.mask)
         matrix = op.matrix.array
         return self.by_matrix(field, matrix, field.mask if matrix.shape[0] == matrix.shape[1] else -1)
 
-    def by_matrix(self, field: Field, matrix: np.ndarray, mask: int) -> Field:
+    def by_matrix(self, field: Slot, matrix: np.ndarray, mask: int) -> Slot:
         weights = self.real(matrix[matrix != 0])
         return self.mixed(field, len(matrix), matrix != 0, mixing=Mixing.GIVEN, mask=mask, weights=weights)
 
-    def attend(self, op: Attend, field: Field) -> Field:
+    def attend(self, op: Attend, field: Slot) -> Slot:
         if not op.linear:
             self.cleared(field)
             self.step(JointKind.COVARIANCE, field)
@@ -341,7 +341,7 @@ class _Writer(Numbers):
 
     def mixed(
         self,
-        field: Field,
+        field: Slot,
         after: int,
         pattern: np.ndarray | None = None,
         *,
@@ -350,7 +350,7 @@ class _Writer(Numbers):
         weights: int = 0,
         numbers: tuple[float, ...] = (1.0,),
         centred: bool = False,
-    ) -> Field:
+    ) -> Slot:
         """K of D, the two products, and D of the new K, in place; entries of A are where the pattern has them."""
         self.cleared(field)
         self.step(JointKind.COVARIANCE, field)
@@ -364,12 +364,12 @@ class _Writer(Numbers):
             mixing=mixing, total=centred, numbers=numbers, masks=(field.mask, mask), sides=own,
         )  # fmt: skip
         self.give_back(spare)
-        found = Field(field.number, after, mask)
+        found = Slot(field.number, after, mask)
         self.widest = max(self.widest, after)
         self.step(JointKind.DISTANCE, found)
         return _touched(found)
 
-    def mask_after(self, box: Box, field: Field) -> int:
+    def mask_after(self, box: Box, field: Slot) -> int:
         """The mask of a field's windows."""
         at = deciding(box, self.convention)
         if field.mask < 0 or np.array_equal(at, np.arange(self.masks[field.mask])):
@@ -382,20 +382,20 @@ class _Writer(Numbers):
         if key not in self.made:
             self.made[key] = len(self.masks)
             self.masks.append(positions)
-            to, source = Field(self.made[key], positions), Field(mask, self.masks[mask])
+            to, source = Slot(self.made[key], positions), Slot(mask, self.masks[mask])
             self.step(kind, to, source, after=positions, index=self.indices(table))
         return self.made[key]
 
 
-_STEPS: dict[type, Callable[[_Writer, Any, Field], Field]] = {
+_STEPS: dict[type, Callable[[_Writer, Any, Slot], Slot]] = {
     Affine: _Writer.affine, RatedAffine: _Writer.affine, Dual: _Writer.dual, Decouple: _Writer.decouple,
     Times: lambda to, op, field: to.scaled(field, op.factor), Normalise: _Writer.normalise, Drop: _Writer.drop,
-    Box: _Writer.box, Table: _Writer.listed, Flatten: _Writer.flatten, Pool: _Writer.pool, BlockSums: _Writer.pool,
-    WindowPool: _Writer.window_pool, Mix: _Writer.mix, Attend: _Writer.attend,
+    Box: _Writer.box, IndexTable: _Writer.listed, Flattening: _Writer.flatten, Pool: _Writer.pool,
+    BlockSums: _Writer.pool, WindowPool: _Writer.window_pool, Mix: _Writer.mix, Attend: _Writer.attend,
 }  # fmt: skip
 
 
-def _touched(field: Field) -> Field:
+def _touched(field: Slot) -> Slot:
     field.stale = True
     return field
 
@@ -411,7 +411,7 @@ _MEMORY_LIMIT = 4 << 30  # bytes for the fields of all threads
 _LANES = 8  # inputs in a vector, at most
 
 
-class _Problem(ctypes.Structure):
+class _JointProblem(ctypes.Structure):
     """`eqt::JointProblem` of `native/src/joint.hpp`."""
 
     _fields_ = [
@@ -432,10 +432,12 @@ class CompiledStructured(StructuredRules):
         sizes = f"{memory_size(each)} at a time, more than {memory_size(_MEMORY_LIMIT)}"
         return f"its fields over all pairs of positions take {sizes}" if each > _MEMORY_LIMIT else None
 
-    def kernels(self, program: StructuredProgram, one: Batch, other: Batch | None, instruction_set: int = -1) -> Pair:
+    def kernels(
+        self, program: StructuredProgram, one: MaskedBatch, other: MaskedBatch | None, instruction_set: int = -1
+    ) -> Pair:
         return _run(program, one, other, (len(one.x), len((other or one).x)), instruction_set)
 
-    def diagonal(self, program: StructuredProgram, batch: Batch) -> Pair:
+    def diagonal(self, program: StructuredProgram, batch: MaskedBatch) -> Pair:
         return _run(program, batch, None, (len(batch.x),), -1)
 
     def working_bytes(self, program: StructuredProgram, channels: int, n1: int, n2: int, itemsize: int) -> int:
@@ -448,23 +450,27 @@ class CompiledStructured(StructuredRules):
         return _threads(found) * _bytes(found) + panels + converted
 
 
-def _sized(program: StructuredProgram) -> Described:
+def _sized(program: StructuredProgram) -> StepsDescription:
     """The steps for inputs with masks, which take more, where the program can have them."""
     masked = bool(program.shape) and not any(op.is_window and not op.sides for op in flat(program.ops))
     return describe(program, 1, masked)
 
 
-def _bytes(found: Described) -> int:
+def _bytes(found: StepsDescription) -> int:
     return found.fields * found.widest**2 * _CELL
 
 
-def _threads(found: Described) -> int:
+def _threads(found: StepsDescription) -> int:
     """Fewer than wanted, where the fields of so many would take too much memory."""
     return max(1, min(threads(), _MEMORY_LIMIT // max(1, _bytes(found))))
 
 
 def _run(
-    program: StructuredProgram, one: Batch, other: Batch | None, shape: tuple[int, ...], instruction_set: int
+    program: StructuredProgram,
+    one: MaskedBatch,
+    other: MaskedBatch | None,
+    shape: tuple[int, ...],
+    instruction_set: int,
 ) -> Pair:
     found = describe(program, one.x.shape[-1], one.mask is not None)
     nngp, ntk = results(shape, np.dtype(np.float64))
@@ -473,7 +479,7 @@ def _run(
     held = [_numpy(batch) for batch in (one, other) if batch is not None]
     first, second = (*held, (None, None, None))[:2]
     cancel = ctypes.c_int32(0)
-    problem = _Problem(
+    problem = _JointProblem(
         *map(_address, first), shape[0], *map(_address, second), shape[-1],
         nngp.ctypes.data, ntk.ctypes.data, _threads(found), ctypes.addressof(cancel), len(shape) == 1, instruction_set,
     )  # fmt: skip
@@ -486,7 +492,7 @@ def _address(array: Any) -> int | None:
     return None if array is None else int(array.ctypes.data)
 
 
-def _numpy(batch: Batch) -> tuple[Any, Any, Any]:
+def _numpy(batch: MaskedBatch) -> tuple[Any, Any, Any]:
     kinds = np.float64, np.uint8, np.float64
     return tuple(  # type: ignore[return-value]
         None if part is None else np.ascontiguousarray(np.asarray(part).astype(kind, copy=False))

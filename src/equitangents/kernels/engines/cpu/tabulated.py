@@ -235,7 +235,7 @@ def _compiled(function: Callable[[Any], Any]) -> Values:
 
     def values(u: np.ndarray) -> np.ndarray:
         parts = -(-u.size // _AT_ONCE)
-        filled = np.resize(u, (parts, _AT_ONCE))  # repeats u, so that no number comes in that is not asked for
+        filled = np.resize(u, (parts, _AT_ONCE))  # repeats u, so that no other number is evaluated
         found = np.stack([both(part) for part in filled], axis=1)
         return found.reshape(2, -1)[:, : u.size].reshape(2, *u.shape)
 

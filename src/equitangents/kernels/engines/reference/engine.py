@@ -63,11 +63,11 @@ class ReferenceEngine(Engine):
         symmetric = x2 is None
         tables = jax.device_put(tile.tables_of(steps))
         bare, scales = _without_scales(steps)
-        blocks1 = blocks2 = Blocks(steps, tables, x1, rows)
+        blocks1 = blocks2 = InputBlocks(steps, tables, x1, rows)
         if x2 is None:
             columns = rows
         else:
-            blocks2 = Blocks(steps, tables, x2, columns)
+            blocks2 = InputBlocks(steps, tables, x2, columns)
         nngp, ntk = kept.zeros((n1, n2), x1.dtype), kept.zeros((n1, n2), x1.dtype)
         tiles = len(blocks1) * (len(blocks1) + 1) // 2 if symmetric else len(blocks1) * len(blocks2)
         progress = Progress(0, tiles, task="kernels")
@@ -133,7 +133,7 @@ def _one_by_one(
     tables = jax.device_put(tile.tables_of(steps))
     bare, scales = _without_scales(steps)
     size = min(rows * columns, 1 << (count - 1).bit_length())
-    sides = [Blocks(steps, tables, x, size) for x in inputs]
+    sides = [InputBlocks(steps, tables, x, size) for x in inputs]
     each = ([v for side in sides for v in side[i]] for i in range(len(sides[0])))
     parts = [_compiled(rule, bare, scales, tables, *arrays) for arrays in each]
     nngp, ntk = (np.concatenate([np.asarray(part[i]) for part in parts])[:count] for i in range(2))
@@ -172,7 +172,7 @@ def _compiled(rule: Callable[..., Any], bare: Plan, scales: Scales, tables: dict
     return rule(_with_scales(bare, scales), tables, *arrays)
 
 
-class Blocks:
+class InputBlocks:
     """Inputs in blocks of equal size, the last padded with zeros, each with its moments.
 
     Blocks are prepared when they are asked for; so many are held as fit into `tile.PANEL`.
@@ -194,6 +194,6 @@ class Blocks:
             block[: len(rows)] = rows
             values = jnp.asarray(by_position(block))
             if len(self._held) >= self._most:
-                self._held.popitem()  # the latest one: those before it are asked for first next time
+                self._held.popitem()  # the latest one: earlier ones are needed first next time
             self._held[i] = values, _compiled(tile.prepare, *self._steps, self._tables, values)
         return self._held[i]

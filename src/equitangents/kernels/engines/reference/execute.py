@@ -1,13 +1,11 @@
 """Rules of each operation for pairs of positions, and for the moments of one input.
 
 Carried by pair are E = 2(√(q1 q2) - K), see `kernels.angular`, and the tangent kernel Θ. What is particular to a set of
-pairs (one fibre, or all pairs) is in its geometry. Of one input alone there are second moments q(p) = E[f(p)²] and
+pairs (at one offset, or all pairs) is in its geometry. Of one input alone there are second moments q(p) = E[f(p)²] and
 means m(p) = E[f(p)], computed once per input rather than once per pair.
 
-The pairs of positions that are carried, and how windows and pools act on them.
-
-Those of one fibre, (p, p') that a single offset, or a single group element, joins; or all, for networks whose pooling
-or padding mixes fibres.
+The pairs of positions (p, p') that are carried have one offset (on a group: one relative element); all pairs are
+carried where pooling or padding mixes offsets.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from jax import lax
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels import angular
 from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance, vanishing
-from equitangents.kernels.duals import PiecewiseLinear
+from equitangents.kernels.duals import PiecewiseLinearDual
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.reference.windows import (
     Axes,
@@ -43,11 +41,11 @@ from equitangents.kernels.operations import (
     Box,
     Decouple,
     Dual,
-    Flatten,
+    Flattening,
+    IndexTable,
     Pool,
     RatedAffine,
     Standardise,
-    Table,
     WindowPool,
 )
 from equitangents.kernels.plans import AddSaved, Fork, Restore, Step
@@ -81,8 +79,8 @@ class State(NamedTuple):
 
 def uncoupled(state: State, where: Any, at: Both) -> State:
     """With K = Θ = 0 at some pairs."""
-    alone = angular.of_covariance(jnp.zeros_like(at.root), at)
-    changed = state.angles(lambda e: jnp.where(where, alone, e))
+    independent = angular.of_covariance(jnp.zeros_like(at.root), at)
+    changed = state.angles(lambda e: jnp.where(where, independent, e))
     return changed._replace(theta=jnp.where(where, 0, state.theta))
 
 
@@ -100,7 +98,7 @@ class At(NamedTuple):
     geometry: Geometry
     m1: Moments
     m2: Moments
-    known: dict[int, Both]  # the variances of every pair by level, where they were asked for
+    known: dict[int, Both]  # the variances of every pair by level, if requested
     kept: dict[int, tuple[int, State]]  # by slot: the number of the fork, and the state there
 
     @property
@@ -155,7 +153,7 @@ def _dual(op: Dual, state: State, at: At) -> State:
         return State(e, state.theta * slope)
     nearer = jax.lax.stop_gradient(state.opposite < state.e)
     sign, nearest = jnp.where(nearer, -1, 1).astype(state.e.dtype), jnp.where(nearer, state.opposite, state.e)
-    if isinstance(op.activation, PiecewiseLinear):
+    if isinstance(op.activation, PiecewiseLinearDual):
         e, slope = rule(nearest, sign)
         return State(e, state.theta * slope)
     if traits_of(op.activation).even:
@@ -207,13 +205,13 @@ def _standardise(op: Standardise, state: State, at: At) -> State:
     return divided._replace(theta=state.theta * f1 * f2)
 
 
-def _pool(op: Pool | WindowPool | Flatten, state: State, at: At) -> State:
-    assert isinstance(at.geometry, PairGeometry)  # pooling before a later layer mixes fibres
+def _pool(op: Pool | WindowPool | Flattening, state: State, at: At) -> State:
+    assert isinstance(at.geometry, PairGeometry)  # pooling before a later layer mixes pair offsets
     return at.geometry.pool(at.i, op, state, at.m1, at.m2)
 
 
-def _table(op: Table, state: State, at: At) -> State:
-    """Windowed mean along right translations, which keep the fibre; of all pairs both positions move together."""
+def _table(op: IndexTable, state: State, at: At) -> State:
+    """Windowed mean along right translations, which keep the offset; over all pairs both positions move together."""
     tables, pairs = at.geometry.tables, isinstance(at.geometry, PairGeometry)
     means = state.angles(lambda e: table_mean_of_angles(e, at.before, at.after, op, tables, pairs))
     return means._replace(theta=table_mean(state.theta, op, tables, pairs))
@@ -221,7 +219,7 @@ def _table(op: Table, state: State, at: At) -> State:
 
 _PAIRS: dict[type, Any] = {
     Box: lambda op, state, at: at.geometry.box(at.i, op, state, at.m1.q[at.i], at.m2.q[at.i]),
-    Table: _table,
+    IndexTable: _table,
     Affine: _affine,
     RatedAffine: _affine,
     Dual: _dual,
@@ -232,7 +230,7 @@ _PAIRS: dict[type, Any] = {
     Standardise: _standardise,
     Pool: _pool,
     WindowPool: _pool,
-    Flatten: _pool,
+    Flattening: _pool,
 }
 
 
@@ -278,7 +276,7 @@ def _moments_of_affine(op: Affine, q: ArrayLike, mean: ArrayLike, tables: dict[s
 
 _MOMENTS: dict[type, Any] = {
     Box: _moments_of_box,
-    Table: lambda op, q, mean, tables: _centred(table_mean(q, op, tables)),
+    IndexTable: lambda op, q, mean, tables: _centred(table_mean(q, op, tables)),
     Affine: _moments_of_affine,
     RatedAffine: _moments_of_affine,
     Dual: lambda op, q, mean, tables: op.activation.moments(q),
@@ -300,7 +298,7 @@ def joined(shares: tuple[float, ...] | None, qs: list[Any], means: list[Any]) ->
     return q, mean
 
 
-AnyPool = Pool | WindowPool | Flatten
+AnyPool = Pool | WindowPool | Flattening
 
 
 def _box_means(op: Box, padded: State, at: Both, axes: Axes) -> State:
@@ -329,8 +327,8 @@ def grid_partners(level: GridLevel, label: Any, low: tuple[int, ...], high: tupl
 
 
 @dataclass
-class FibreGeometry:
-    """The fibre `label` of a program with the given levels; batch axes are already aligned."""
+class OffsetGeometry:
+    """The pairs at the offset `label` of a program with these levels; batch axes are already aligned."""
 
     levels: tuple[Level, ...]
     label: Any
@@ -394,7 +392,7 @@ class FibreGeometry:
         return second, ~(valid1.reshape(wide) & valid2)
 
     def decouple(self, i: int, state: State, at: Both) -> State:
-        """Only the diagonal fibre joins equal positions."""
+        """Only the zero offset joins equal positions."""
         return uncoupled(state, ~jnp.all(self.label == 0), at)
 
 
@@ -444,7 +442,7 @@ class PairGeometry:
         return uncoupled(state, ~same, at)
 
 
-Geometry = FibreGeometry | PairGeometry
+Geometry = OffsetGeometry | PairGeometry
 
 
 def averaging(op: AnyPool, positions: int, dtype: DType, tables: dict[str, Any]) -> Any:

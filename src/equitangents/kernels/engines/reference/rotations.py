@@ -74,7 +74,7 @@ def above_rounding(d: ArrayLike, total: ArrayLike) -> ArrayLike:
     return d - jax.lax.stop_gradient(noise)
 
 
-class Side(NamedTuple):
+class RotationSide(NamedTuple):
     """Signals of one side of a tile, (B², C, N), and their variances after the readout where these are needed."""
 
     c: Any
@@ -87,16 +87,16 @@ def scaled(program: RotationSections, x: Any) -> Any:
     return jnp.moveaxis(x, 0, -1) / jnp.sqrt(jnp.asarray(norm, x.dtype))
 
 
-def prepare(program: RotationSections, samples: Rings, x: ArrayLike) -> Side:
+def prepare(program: RotationSections, samples: Rings, x: ArrayLike) -> RotationSide:
     """Moments of signals (N, B², C)."""
     c = scaled(program, x)
     if not has_dual(program.vector):
-        return Side(c, None)
+        return RotationSide(c, None)
     k, _, mean = pooled(program, samples, c, c)
-    return Side(c, Variances(k, mean))
+    return RotationSide(c, Variances(k, mean))
 
 
-def of_pairs(program: RotationSections, samples: Rings, a: Side, b: Side) -> tuple[Any, Any]:
+def of_pairs(program: RotationSections, samples: Rings, a: RotationSide, b: RotationSide) -> tuple[Any, Any]:
     """(NNGP, NTK) of the pairs (a_p, b_p), each (P,)."""
     k, theta, _ = pooled(program, samples, a.c, b.c)
     if not has_dual(program.vector):
@@ -175,7 +175,7 @@ _compiled = jax.jit(of_pairs, static_argnums=0)
 _compiled_side = jax.jit(prepare, static_argnums=0)
 
 
-def _prepared(program: RotationSections, samples: Any, x: np.ndarray, size: int) -> Side:
+def _prepared(program: RotationSections, samples: Any, x: np.ndarray, size: int) -> RotationSide:
     """All signals in one array on the host, from which tiles gather; `size` of them at a time have their moments."""
     size = min(len(x), size) if has_dual(program.vector) else len(x)
     padded = np.zeros((-(-len(x) // size) * size, *x.shape[1:]), x.dtype)
@@ -184,7 +184,7 @@ def _prepared(program: RotationSections, samples: Any, x: np.ndarray, size: int)
     return jax.tree.map(lambda *v: np.concatenate(v, axis=-1), *parts)
 
 
-def _at(side: Side, index: Any) -> Side:
+def _at(side: RotationSide, index: Any) -> RotationSide:
     return jax.tree.map(lambda v: v[..., index], side)
 
 

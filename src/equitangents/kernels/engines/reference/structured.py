@@ -37,14 +37,14 @@ from equitangents.kernels.engines.reference.execute import (
 )
 from equitangents.kernels.engines.reference.tile import TILE_ELEMENTS
 from equitangents.kernels.engines.reference.windows import window_averages
-from equitangents.kernels.operations import Box, Flatten, Pool, WindowPool
-from equitangents.kernels.program import Op, Parallel, flat
+from equitangents.kernels.operations import Box, Flattening, Pool, WindowPool
+from equitangents.kernels.program import Op, ParallelBranches, flat
 from equitangents.kernels.result import READOUT, Part
 from equitangents.kernels.structured import (
     Attend,
-    Batch,
     BlockSums,
     Drop,
+    MaskedBatch,
     Mix,
     Normalise,
     StructuredProgram,
@@ -64,7 +64,7 @@ class Side(NamedTuple):
     mask: Any  # bool, True where there is a position; None: everywhere
 
 
-class State(NamedTuple):
+class JointState(NamedTuple):
     """A field of sets of inputs: each set with itself, (P, P, N), and behind these, of two sets, one with the other,
     (P, P, N1, N2).
     """
@@ -90,20 +90,20 @@ Rule = Callable[[list[Pairs], list[Ends], Ends], Pairs]
 
 
 def ends(sides: tuple[Any, ...]) -> Iterator[Ends]:
-    """What is known of each set of inputs, at the pairs of a `State`, in their order."""
+    """What is known of each set of inputs, at the pairs of a `JointState`, in their order."""
     yield from ((side, side) for side in sides)
     one, other = sides[0], sides[-1]
     yield jax.tree.map(lambda v: v[..., :, None], one), jax.tree.map(lambda v: v[..., None, :], other)
 
 
-def merged(states: tuple[State, ...], sides: tuple[Side, ...], rule: Rule) -> State:
+def merged(states: tuple[JointState, ...], sides: tuple[Side, ...], rule: Rule) -> JointState:
     """`rule` of the pairs of several fields, given the sides of each of them, and `sides` after."""
     before = (list(each) for each in zip(*(ends(s.sides) for s in states), strict=True))
     pairs = (list(each) for each in zip(*(s.pairs for s in states), strict=True))
-    return State(sides, tuple(rule(*found) for found in zip(pairs, before, ends(sides), strict=False)))
+    return JointState(sides, tuple(rule(*found) for found in zip(pairs, before, ends(sides), strict=False)))
 
 
-def pointwise(state: State, sides: tuple[Side, ...], rule: Callable[[Pairs, Ends, Ends], Pairs]) -> State:
+def pointwise(state: JointState, sides: tuple[Side, ...], rule: Callable[[Pairs, Ends, Ends], Pairs]) -> JointState:
     """`rule` of the pairs of one field, given the sides before and after."""
     return masked(merged((state,), sides, lambda pairs, before, after: rule(pairs[0], before[0], after)))
 
@@ -113,28 +113,28 @@ def variances(a: Side, b: Side) -> Both:
     return angular.both(a.q[:, None], b.q[None])
 
 
-def covariances(state: State) -> Values:
+def covariances(state: JointState) -> Values:
     """K of a field."""
     each = zip(state.pairs, ends(state.sides), strict=False)
     return tuple(angular.covariance(pairs.e, variances(*both)) for pairs, both in each)
 
 
-def thetas(state: State) -> Values:
+def thetas(state: JointState) -> Values:
     """Θ of a field."""
     return tuple(pairs.theta for pairs in state.pairs)
 
 
-def of_covariances(ks: Values, thetas: Values, means: tuple[Any, ...], masks: tuple[Any, ...]) -> State:
+def of_covariances(ks: Values, thetas: Values, means: tuple[Any, ...], masks: tuple[Any, ...]) -> JointState:
     """The state of these kernels; variances are the diagonals of K of inputs with themselves."""
     sides = tuple(
         Side(jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0), mean, mask)
         for k, mean, mask in zip(ks, means, masks, strict=False)
     )
     each = zip(ks, thetas, ends(sides), strict=False)
-    return masked(State(sides, tuple(Pairs(angular.of_covariance(k, variances(*at)), t) for k, t, at in each)))
+    return masked(JointState(sides, tuple(Pairs(angular.of_covariance(k, variances(*at)), t) for k, t, at in each)))
 
 
-def masked(state: State) -> State:
+def masked(state: JointState) -> JointState:
     """Zero wherever a mask leaves no position."""
 
     def clear(pairs: list[Pairs], _: list[Ends], after: Ends) -> Pairs:
@@ -161,7 +161,7 @@ class FieldKernels(NamedTuple):
     masks: tuple[Any, ...]
 
 
-def state_of_inputs(xs: tuple[ArrayLike, ...], masks: tuple[ArrayLike | None, ...]) -> State:
+def state_of_inputs(xs: tuple[ArrayLike, ...], masks: tuple[ArrayLike | None, ...]) -> JointState:
     """The state of one or two sets of inputs (P, N, C), with masks (N, P) or None."""
     sides = tuple(
         Side(jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1), None if mask is None else jnp.swapaxes(mask, 0, 1))
@@ -171,17 +171,17 @@ def state_of_inputs(xs: tuple[ArrayLike, ...], masks: tuple[ArrayLike | None, ..
     if len(xs) == 2:
         signals.append((xs[0][:, None, :, None], xs[1][None, :, None, :]))
     distances = (angular.start(*both, variances(*at))[0] for both, at in zip(signals, ends(sides), strict=False))
-    return State(sides, tuple(Pairs(e, jnp.zeros_like(e)) for e in distances))
+    return JointState(sides, tuple(Pairs(e, jnp.zeros_like(e)) for e in distances))
 
 
-def state_of_kernels(found: FieldKernels) -> State:
+def state_of_kernels(found: FieldKernels) -> JointState:
     """The state of a field of mean 0 with these kernels."""
     means = tuple(jnp.zeros((k.shape[0], k.shape[-1]), k.dtype) for k in found.own)
     thetas = (*map(jnp.zeros_like, found.own), found.ntk)
     return of_covariances((*found.own, found.nngp), thetas, means, found.masks)
 
 
-def kernels_of(state: State) -> list[tuple[Any, Any]]:
+def kernels_of(state: JointState) -> list[tuple[Any, Any]]:
     """(K, Θ) of all pairs of a state; zero where a mask leaves no position."""
     found = list(zip(covariances(state), thetas(state), strict=True))
     if any(mask is None for mask in state.masks):
@@ -190,7 +190,7 @@ def kernels_of(state: State) -> list[tuple[Any, Any]]:
     return [(jnp.where(at, k, 0), jnp.where(at, theta, 0)) for (k, theta), at in zip(found, there, strict=False)]
 
 
-def kernels_of_state(state: State) -> FieldKernels:
+def kernels_of_state(state: JointState) -> FieldKernels:
     """Kernels of a state of two sets of inputs."""
     *own, (nngp, ntk) = kernels_of(state)
     return FieldKernels(nngp, ntk, tuple(k for k, _ in own), state.masks)
@@ -209,38 +209,40 @@ def _between(values: ArrayLike, a1: Any, a2: Any) -> ArrayLike:
     return jnp.einsum(f"qs{inputs[-1]},ps{inputs}->pq{inputs}", a2, half, precision="highest")
 
 
-def aggregated(op: Mix, state: State, context: Context) -> State:
+def aggregated(op: Mix, state: JointState, context: Context) -> JointState:
     """Sums over neighbours, by a given matrix or by each input's graph."""
     if op.matrix is None:
         return _by_matrices(state, tuple(g.astype(state.sides[0].q.dtype) for g in context.graphs), state.masks)
     square = op.matrix.array.shape[0] == op.matrix.array.shape[1]
-    return _by_matrices(state, _spread(op.matrix.array, state), state.masks if square else (None,) * len(state.sides))
+    return _by_matrices(
+        state, _broadcast(op.matrix.array, state), state.masks if square else (None,) * len(state.sides)
+    )
 
 
-def _window_pooled(op: Pool | BlockSums | WindowPool, state: State, convention: str) -> State:
+def _window_pooled(op: Pool | BlockSums | WindowPool, state: JointState, convention: str) -> JointState:
     """Means over whole windows, or sums: zeros stand at missing positions."""
     box = op.box
     assert box is not None
     matrix = window_averages(box) * (1 if op.is_pool else np.prod(box.window))
     at = deciding(box, convention)
     masks = tuple(None if mask is None else mask[at] for mask in state.masks)
-    return _by_matrices(state, _spread(matrix, state), masks)
+    return _by_matrices(state, _broadcast(matrix, state), masks)
 
 
-def _spread(matrix: np.ndarray, state: State) -> tuple[Any, ...]:
+def _broadcast(matrix: np.ndarray, state: JointState) -> tuple[Any, ...]:
     """One matrix for all inputs of each set."""
     values = jnp.asarray(matrix, state.sides[0].q.dtype)[:, :, None]
     return tuple(jnp.broadcast_to(values, (*matrix.shape, s.q.shape[1])) for s in state.sides)
 
 
-def _by_matrices(state: State, matrices: tuple[Any, ...], masks: tuple[Any, ...]) -> State:
+def _by_matrices(state: JointState, matrices: tuple[Any, ...], masks: tuple[Any, ...]) -> JointState:
     """K and Θ between A and A', and A m, of the matrix of each set of inputs."""
     ks, ts = mixed(covariances(state), matrices), mixed(thetas(state), matrices)
     each = zip(matrices, state.means, strict=True)
     return of_covariances(ks, ts, tuple(jnp.einsum("prn,rn->pn", *both, precision="highest") for both in each), masks)
 
 
-def _block_pooled(op: Pool | BlockSums, state: State) -> State:
+def _block_pooled(op: Pool | BlockSums, state: JointState) -> JointState:
     """Means, or sums, over existing positions of a block."""
 
     def matrix(side: Side) -> Any:
@@ -255,7 +257,7 @@ def _block_pooled(op: Pool | BlockSums, state: State) -> State:
     return _by_matrices(state, matrices, masks)
 
 
-def attended(op: Attend, state: State, context: Context) -> State:
+def attended(op: Attend, state: JointState, context: Context) -> JointState:
     """Attention with logits c K(f, f): K' = s² A K A'ᵀ + b², Θ' = 2 s² A K A'ᵀ + s² A Θ A'ᵀ + b²."""
     ks, ts = covariances(state), thetas(state)
     if op.linear:
@@ -299,7 +301,7 @@ class Context:
     tables: dict[str, Any]
     graphs: tuple[Any, ...]
     same: Any  # (N1, N2) bool, or None where no input of one set is one of the other
-    masks: str = SMALLER  # what windows make of missing positions
+    masks: str = SMALLER  # masks after windows
 
 
 def tables_of(ops: tuple[Any, ...]) -> dict[str, Any]:
@@ -307,7 +309,7 @@ def tables_of(ops: tuple[Any, ...]) -> dict[str, Any]:
     return {key: jnp.asarray(table) for op in flat(ops) for key, table in op.tables.items()}
 
 
-def execute(ops: tuple[Any, ...], states: tuple[State, ...], context: Context) -> tuple[State, ...]:
+def execute(ops: tuple[Any, ...], states: tuple[JointState, ...], context: Context) -> tuple[JointState, ...]:
     """The fields after `ops`; there are several between branches and what joins them."""
     for op in ops:
         if op.is_branching:
@@ -317,14 +319,14 @@ def execute(ops: tuple[Any, ...], states: tuple[State, ...], context: Context) -
     return states
 
 
-def _parallel(op: Parallel, states: tuple[State, ...], context: Context) -> tuple[State, ...]:
+def _parallel(op: ParallelBranches, states: tuple[JointState, ...], context: Context) -> tuple[JointState, ...]:
     if op.branches:
         each = zip(op.branches, states * len(op.branches) if len(states) == 1 else states, strict=True)
         states = tuple(found for branch, state in each for found in execute(branch, (state,), context))
     return (_join(op.shares, states),) if op.joined else states
 
 
-def _join(shares: tuple[float, ...] | None, parts: tuple[State, ...]) -> State:
+def _join(shares: tuple[float, ...] | None, parts: tuple[JointState, ...]) -> JointState:
     """The sum of fields, or their channels side by side."""
 
     def rule(pairs: list[Pairs], before: list[Ends], whole: Ends) -> Pairs:
@@ -338,7 +340,7 @@ def _join(shares: tuple[float, ...] | None, parts: tuple[State, ...]) -> State:
     return merged(parts, tuple(found), rule)
 
 
-def _plain(op: Op, state: State, context: Context) -> State:
+def _plain(op: Op, state: JointState, context: Context) -> JointState:
     """An operation of field programs that leaves positions apart."""
     steps = [field_moments((op,), s.q, s.mean, context.tables) for s in state.sides]
     sides = tuple(
@@ -361,7 +363,7 @@ def _mask_after(op: Op, mask: Any, convention: str) -> Any:
     return mask[deciding(op, convention)]
 
 
-def _pool(op: Any, state: State, context: Context) -> State:
+def _pool(op: Any, state: JointState, context: Context) -> JointState:
     """Means, or sums, over blocks or windows; where there are masks, of the positions that exist."""
     masked = state.sides[0].mask is not None
     if op.is_pool and not masked:
@@ -371,7 +373,7 @@ def _pool(op: Any, state: State, context: Context) -> State:
     return _block_pooled(op, state)
 
 
-def _pooled(op: Pool | WindowPool | Flatten, state: State, context: Context) -> State:
+def _pooled(op: Pool | WindowPool | Flattening, state: JointState, context: Context) -> JointState:
     pool = partial(pool_pairs, op, tables=context.tables)
     ks, ts = (tuple(map(pool, values)) for values in (covariances(state), thetas(state)))
     means = tuple(pool_mean(op, mean, context.tables) for mean in state.means)
@@ -379,13 +381,13 @@ def _pooled(op: Pool | WindowPool | Flatten, state: State, context: Context) -> 
     return of_covariances(ks, ts, means, masks)
 
 
-def _times(op: Times, state: State, context: Context) -> State:
+def _times(op: Times, state: JointState, context: Context) -> JointState:
     square = op.factor**2
     sides = tuple(Side(square * s.q, op.factor * s.mean, s.mask) for s in state.sides)
     return pointwise(state, sides, lambda pairs, before, after: Pairs(square * pairs.e, square * pairs.theta))
 
 
-def _normalised(op: Normalise, state: State, context: Context) -> State:
+def _normalised(op: Normalise, state: JointState, context: Context) -> JointState:
     """K' = (K - μ m' - m μ' + μ μ')/(σ σ'), with μ and σ² of each position, or of all together."""
 
     def statistics(side: Side) -> tuple[Any, Any]:
@@ -417,7 +419,7 @@ def _normalised(op: Normalise, state: State, context: Context) -> State:
     return of_covariances(ks, ts, means, state.masks)
 
 
-def _dropped(op: Drop, state: State, context: Context) -> State:
+def _dropped(op: Drop, state: JointState, context: Context) -> JointState:
     """Each position of each input has a draw of its own: K and Θ grow by 1/keep where a draw meets itself."""
     surplus = 1 / op.keep - 1
 
@@ -443,7 +445,7 @@ _RULES: dict[type, Any] = {
     Pool: _pool,
     BlockSums: _pool,
     WindowPool: _pool,
-    Flatten: _pooled,
+    Flattening: _pooled,
 }
 
 
@@ -457,10 +459,10 @@ class TiledStructured(StructuredRules):
     def obstacle(self, program: StructuredProgram) -> str | None:
         return None
 
-    def kernels(self, program: StructuredProgram, one: Batch, other: Batch | None) -> Pair:
+    def kernels(self, program: StructuredProgram, one: MaskedBatch, other: MaskedBatch | None) -> Pair:
         return tiled(program, one, other, None, np.float64)
 
-    def diagonal(self, program: StructuredProgram, batch: Batch) -> Pair:
+    def diagonal(self, program: StructuredProgram, batch: MaskedBatch) -> Pair:
         return own(program, batch, None)
 
     def working_bytes(self, program: StructuredProgram, channels: int, n1: int, n2: int, itemsize: int) -> int:
@@ -479,8 +481,8 @@ def _side(program: StructuredProgram) -> int:
 
 def tiled(
     program: StructuredProgram,
-    one: Batch,
-    other: Batch | None,
+    one: MaskedBatch,
+    other: MaskedBatch | None,
     part: Part | None,
     dtype: DType,
     wanted: np.ndarray | None = None,
@@ -508,7 +510,7 @@ def tiled(
     return nngp, ntk
 
 
-def own(program: StructuredProgram, batch: Batch, part: Part | None) -> Pair:
+def own(program: StructuredProgram, batch: MaskedBatch, part: Part | None) -> Pair:
     """(NNGP, NTK) of every input with itself, (N,), or a part of its field, (N, *part.tail)."""
     size = _side(program) ** 2 if part is None else 1
     found = [np.zeros((2, 0, *(part or READOUT).tail))]
@@ -520,7 +522,7 @@ def own(program: StructuredProgram, batch: Batch, part: Part | None) -> Pair:
     return nngp, ntk
 
 
-def traced(program: StructuredProgram, batches: tuple[Batch, ...], part: Part | None, dtype: DType) -> Pair:
+def traced(program: StructuredProgram, batches: tuple[MaskedBatch, ...], part: Part | None, dtype: DType) -> Pair:
     """As `own` of one set of inputs, or as `tiled` of two, in one tile inside a JAX program.
 
     Where both are the same object, they are one set of inputs with itself.
@@ -529,7 +531,7 @@ def traced(program: StructuredProgram, batches: tuple[Batch, ...], part: Part | 
     return _kernels(program, part, tuple(typed(batch, dtype) for batch in batches), same)
 
 
-def _filled(batch: Batch, size: int) -> Batch:
+def _filled(batch: MaskedBatch, size: int) -> MaskedBatch:
     """In double precision, with copies of the last input up to `size`, so that equal shapes compile once."""
 
     def fill(values: ArrayLike | None, dtype: DType) -> np.ndarray | None:
@@ -538,11 +540,11 @@ def _filled(batch: Batch, size: int) -> Batch:
         values = np.asarray(values, dtype)
         return np.concatenate([values, np.repeat(values[-1:], size - len(values), axis=0)])
 
-    return Batch(fill(batch.x, np.float64), fill(batch.mask, bool), fill(batch.graphs, np.float64))
+    return MaskedBatch(fill(batch.x, np.float64), fill(batch.mask, bool), fill(batch.graphs, np.float64))
 
 
 def _kernels(
-    program: StructuredProgram, part: Part | None, batches: tuple[Batch, ...], same: jax.Array | None = None
+    program: StructuredProgram, part: Part | None, batches: tuple[MaskedBatch, ...], same: jax.Array | None = None
 ) -> Pair:
     """(NNGP, NTK) of inputs with themselves, (N,), or between two sets, (N1, N2); of a part (…, *part.tail)."""
     xs = tuple(jnp.swapaxes(jnp.asarray(b.x), 0, 1) for b in batches)

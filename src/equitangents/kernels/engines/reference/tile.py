@@ -1,4 +1,4 @@
-"""Kernels of one tile of input pairs: the sum over fibres, then the layers on plain vectors; and how large tiles are.
+"""Kernels of one tile of input pairs: the sum over pair offsets, then layers on plain vectors; and the size of tiles.
 
 Inputs are laid out (positions, N, channels), so that the pairs of a tile are contiguous at every position. A tile's
 working set is (largest field) × (pairs in the tile) × (about ten fields); tiles are chosen to stay near the cache, so
@@ -18,11 +18,11 @@ from jax import lax
 
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.angular import Both, both, moved, of_covariance, start, vanishing
-from equitangents.kernels.duals import Gelu, PiecewiseLinear
+from equitangents.kernels.duals import GeluDual, PiecewiseLinearDual
 from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.reference.execute import (
-    FibreGeometry,
     Moments,
+    OffsetGeometry,
     PairGeometry,
     State,
     execute,
@@ -30,8 +30,8 @@ from equitangents.kernels.engines.reference.execute import (
     self_moments,
 )
 from equitangents.kernels.levels import GridLevel
-from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Standardise, Table
-from equitangents.kernels.plans import FibrePlan, FieldPlan, PairPlan, Step, has_dual, places
+from equitangents.kernels.operations import Affine, Box, Decouple, Dual, IndexTable, Standardise
+from equitangents.kernels.plans import FieldPlan, OffsetPlan, PairPlan, Step, has_dual, places
 
 TILE_ELEMENTS = 1 << 17  # numbers in one field of a tile
 _FIELDS = 12  # fields alive at once, at most, while a tile runs
@@ -39,12 +39,12 @@ _MEMORY_LIMIT = 4 << 30  # bytes for one tile; only networks over all pairs of p
 PANEL = 64 << 20  # bytes of prepared inputs that are held at a time, on each side
 
 
-Plan = FibrePlan | PairPlan | FieldPlan
+Plan = OffsetPlan | PairPlan | FieldPlan
 _PLACES = "places"  # of the wanted pairs of a field, among the tables
-_COPIES = 8  # of what fibres of a field give and of the wanted part, alive at once
+_COPIES = 8  # of the values at all offsets of a field and of the wanted part, alive at once
 
 
-def kernels_plan(plan: Plan) -> FibrePlan | PairPlan:
+def kernels_plan(plan: Plan) -> OffsetPlan | PairPlan:
     """What a plan of kernels, or of a part of a kernel field, runs."""
     return plan.plan if isinstance(plan, FieldPlan) else plan
 
@@ -87,7 +87,7 @@ def tile_sides(plan: Plan, n1: int, n2: int, itemsize: int) -> tuple[int, int]:
 def prepared_numbers(plan: Plan, channels: int) -> int:
     """Numbers held of one input: the input, and its moments at every level."""
     steps = kernels_plan(plan)
-    if steps.form == "fibre":
+    if steps.form == "offsets":
         levels = [level.positions for level in steps.levels]
         return levels[0] * channels + 2 * sum(levels) + 2 * (len(steps.vector) + 1)
     return max(steps.sizes) * (channels + 2 * len(steps.sizes))
@@ -122,12 +122,12 @@ def prepare(plan: Plan, tables: dict[str, Any], x: Any) -> Prepared:
     if not has_dual(plan.vector):
         return Prepared(moments, None)
     average = _average_of_read(plan, tables, q.dtype)
-    # of a pool, the variances that are pooled over all fibres of an input with itself
-    pooled = average(moments.q[-1]) if plan.single else _sum_fibres(plan, tables, x, x, moments, moments)[0]
+    # of a pool, the variances that are pooled over all offsets of an input with itself
+    pooled = average(moments.q[-1]) if plan.single else _sum_offsets(plan, tables, x, x, moments, moments)[0]
     return Prepared(moments, field_moments(plan.vector, pooled[None], average(moments.mean[-1])[None], tables))
 
 
-def _average_of_read(plan: FibrePlan, tables: dict[str, Any], dtype: Any) -> Callable[[Any], Any]:
+def _average_of_read(plan: OffsetPlan, tables: dict[str, Any], dtype: Any) -> Callable[[Any], Any]:
     """The mean over the positions that are read out, the leading axis."""
     kept = (tables[plan.labels.key] >= 0).astype(dtype)
     # GPUs would otherwise multiply float32 in a format of ten bits.
@@ -150,7 +150,7 @@ def pairs(plan: Plan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2
     if plan.single and has_dual(plan.vector):
         # A readout that is a mean of distances: these are read out, not K.
         return _vectors(plan, _flattened(plan, tables, x1, x2, p1, p2), p1, p2)[1:]
-    k, theta = _sum_fibres(plan, tables, x1, x2, p1.field, p2.field)
+    k, theta = _sum_offsets(plan, tables, x1, x2, p1.field, p2.field)
     if p1.vector is None or p2.vector is None:
         return after_affine(plan.vector, k, theta)
     at = both(p1.vector.q[0][0], p2.vector.q[0][0])
@@ -162,19 +162,19 @@ def pairs(plan: Plan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2
 
 
 def _field(
-    plan: FibrePlan | PairPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments
+    plan: OffsetPlan | PairPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments
 ) -> tuple[Any, Any]:
-    """(K, Θ) at the wanted pairs of positions, each (*batch, *tail), from (fibres or positions, positions, *batch)."""
+    """(K, Θ) at the wanted pairs of positions, each (*batch, *tail), from (offsets or positions, positions, *batch)."""
 
     def one(label: Any) -> tuple[Any, Any]:
-        assert plan.form == "fibre"
-        _, state, at = run_fibre(plan, tables, label, x1, x2, m1, m2)
+        assert plan.form == "offsets"
+        _, state, at = run_offset(plan, tables, label, x1, x2, m1, m2)
         return state.covariance(at), state.theta
 
     if plan.form == "pairs":
         found = over_pairs(plan, tables, x1, x2, m1, m2)
     else:
-        found = lax.map(jax.checkpoint(one), tables[plan.last.fibres.key])
+        found = lax.map(jax.checkpoint(one), tables[plan.last.offsets.key])
     index = tables[_PLACES]
     k, theta = (
         jnp.moveaxis(v.reshape((-1, *v.shape[2:]))[index], range(index.ndim), range(-index.ndim, 0)) for v in found
@@ -190,8 +190,8 @@ def over_pairs(plan: PairPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Mom
     return state.covariance(both(m1.q[-1][:, None], m2.q[-1][None])), state.theta
 
 
-def begin(plan: FibrePlan, geometry: FibreGeometry, x1: Any, x2: Any, m1: Moments, m2: Moments) -> State:
-    """E of the inputs at the pairs of a fibre, and that of the opposite, if a kink reads it."""
+def begin(plan: OffsetPlan, geometry: OffsetGeometry, x1: Any, x2: Any, m1: Moments, m2: Moments) -> State:
+    """E of the inputs at the pairs of an offset, and of the opposite offset, if a kink reads it."""
     at = both(geometry.first(0, m1.q[0]), geometry.second(0, m2.q[0]))
     behind = plan.vector if plan.single else ()  # a readout that takes means of distances
     e, opposite = start(x1, geometry.second(0, x2), at, opposite=_reads_opposite((*plan.last.steps, *behind)))
@@ -202,14 +202,14 @@ def _reads_opposite(ops: tuple[Step, ...]) -> bool:
     """Whether linear layers, and functions that know it, alone lead to a kink or an even function."""
     for op in ops:
         phi = op.nonlinearity
-        if phi is not None and not (traits_of(phi).odd or isinstance(phi, Gelu)):
-            return isinstance(phi, PiecewiseLinear) or traits_of(phi).even
-        if not isinstance(op, Affine | Box | Table | Dual | Decouple | Standardise):
+        if phi is not None and not (traits_of(phi).odd or isinstance(phi, GeluDual)):
+            return isinstance(phi, PiecewiseLinearDual) or traits_of(phi).even
+        if not isinstance(op, Affine | Box | IndexTable | Dual | Decouple | Standardise):
             break
     return False
 
 
-def _vectors(plan: FibrePlan, state: State, p1: Prepared, p2: Prepared) -> tuple[Any, Any, Any]:
+def _vectors(plan: OffsetPlan, state: State, p1: Prepared, p2: Prepared) -> tuple[Any, Any, Any]:
     """(variance, NNGP, NTK) from the state of the vectors after the readout; the variance is that of the first."""
     assert p1.vector is not None
     assert p2.vector is not None
@@ -222,16 +222,16 @@ def diagonal(plan: Plan, tables: dict[str, Any], x: Any, p: Prepared) -> tuple[A
     """(NNGP, NTK) of each input of x, (positions, N, channels), with itself, each (N,), of a field (N, *tail)."""
     if isinstance(plan, FieldPlan) or plan.form == "pairs":
         return pairs(plan, tables, x, p, x, p)
-    k, theta = _sum_fibres(plan, tables, x, x, p.field, p.field)
+    k, theta = _sum_offsets(plan, tables, x, x, p.field, p.field)
     if p.vector is None:
         return after_affine(plan.vector, k, theta)
     variance, _, theta = _vectors(plan, State(jnp.zeros_like(theta), theta), p, p)
     return variance, theta  # E is zero, and K is the variance
 
 
-def at_one_position(ops: tuple[Step, ...]) -> FibreGeometry:
+def at_one_position(ops: tuple[Step, ...]) -> OffsetGeometry:
     """The geometry of operations without positions."""
-    return FibreGeometry((_VECTOR,) * (len(ops) + 1), np.zeros((0,), np.int32), {})
+    return OffsetGeometry((_VECTOR,) * (len(ops) + 1), np.zeros((0,), np.int32), {})
 
 
 def after_affine(ops: tuple[Step, ...], k: Any, theta: Any) -> tuple[Any, Any]:
@@ -244,16 +244,16 @@ def after_affine(ops: tuple[Step, ...], k: Any, theta: Any) -> tuple[Any, Any]:
     return k, theta
 
 
-def run_fibre(
-    plan: FibrePlan, tables: dict[str, Any], label: Any, x1: Any, x2: Any, m1: Moments, m2: Moments
-) -> tuple[FibreGeometry, State, Both]:
-    """(The fibre, the state at the end of the field, the variances there)."""
-    geometry, last = FibreGeometry(plan.levels, label, tables), len(plan.last.steps)
+def run_offset(
+    plan: OffsetPlan, tables: dict[str, Any], label: Any, x1: Any, x2: Any, m1: Moments, m2: Moments
+) -> tuple[OffsetGeometry, State, Both]:
+    """(The pairs at an offset, the state at the end of the field, the variances there)."""
+    geometry, last = OffsetGeometry(plan.levels, label, tables), len(plan.last.steps)
     state = execute(plan.last.steps, geometry, begin(plan, geometry, x1, x2, m1, m2), m1, m2)
     return geometry, state, both(geometry.first(last, m1.q[-1]), geometry.second(last, m2.q[-1]))
 
 
-def _readout(plan: FibrePlan, tables: dict[str, Any], geometry: FibreGeometry, values: Any) -> Any:
+def _readout(plan: OffsetPlan, tables: dict[str, Any], geometry: OffsetGeometry, values: Any) -> Any:
     """Σ_p of the values at pairs whose two positions lie in one block, with the pairs' weight."""
     labels = tables[plan.labels.key]
     partner, valid = geometry.partners(plan.levels[-1])
@@ -271,38 +271,40 @@ def sum_in_groups(x: Any) -> Any:
     return jnp.sum(stages, axis=0) + jnp.sum(x[rest:], axis=0)
 
 
-def _flattened(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, p1: Prepared, p2: Prepared) -> State:
+def _flattened(plan: OffsetPlan, tables: dict[str, Any], x1: Any, x2: Any, p1: Prepared, p2: Prepared) -> State:
     """The state after a flattening readout, a mean of distances over positions."""
     assert p1.vector is not None
     assert p2.vector is not None
     to = both(p1.vector.q[0][0], p2.vector.q[0][0])
-    label = plan.last.fibres.array[0]
-    geometry, state, at = run_fibre(plan, tables, label, x1, x2, p1.field, p2.field)
+    label = plan.last.offsets.array[0]
+    geometry, state, at = run_offset(plan, tables, label, x1, x2, p1.field, p2.field)
     read = state.angles(lambda e: moved(e, at, to.to)).map(partial(_readout, plan, tables, geometry))
     return read.angles(lambda distance: vanishing(distance, to))
 
 
-def _sum_fibres(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments) -> tuple[Any, Any]:
+def _sum_offsets(
+    plan: OffsetPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments
+) -> tuple[Any, Any]:
     """(K, Θ) after the readout, before the dense layers that follow it."""
 
     def one(label: Any) -> tuple[Any, Any]:
-        geometry, state, at = run_fibre(plan, tables, label, x1, x2, m1, m2)
+        geometry, state, at = run_offset(plan, tables, label, x1, x2, m1, m2)
         return tuple(_readout(plan, tables, geometry, v) for v in (state.covariance(at), state.theta))
 
     if plan.single:
-        return one(plan.last.fibres.array[0])
+        return one(plan.last.offsets.array[0])
 
     def add(sums: tuple[Any, Any, Any, Any], label: Any) -> tuple[tuple[Any, Any, Any, Any], None]:
         k, theta = one(label)
         return (*_compensated(sums[0], sums[1], k), *_compensated(sums[2], sums[3], theta)), None
 
     zero = jnp.zeros(jnp.broadcast_shapes(x1.shape[1:-1], x2.shape[1:-1]), x1.dtype)
-    (k, _, theta, _), _ = lax.scan(jax.checkpoint(add), (zero, zero, zero, zero), tables[plan.last.fibres.key])
+    (k, _, theta, _), _ = lax.scan(jax.checkpoint(add), (zero, zero, zero, zero), tables[plan.last.offsets.key])
     return k, theta
 
 
 def _compensated(total: Any, lost: Any, term: Any) -> tuple[Any, Any]:
-    """Kahan's summation: a million fibres in float32 would otherwise lose three digits."""
+    """Kahan's summation: a million offsets in float32 would otherwise lose three digits."""
     y = term - lost
     new = total + y
     return new, (new - total) - y

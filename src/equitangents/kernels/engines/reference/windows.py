@@ -15,7 +15,7 @@ from jax import lax
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.angular import Both, angle_left, both, distance_by, moved, valued, vanishing
-from equitangents.kernels.operations import Box, Table
+from equitangents.kernels.operations import Box, IndexTable
 
 Axes = tuple[tuple[int, ...], ...]  # for each spatial dimension, the array axes that slide together
 
@@ -98,7 +98,7 @@ def window_averages(box: Box) -> np.ndarray:
     return matrix
 
 
-def table_mean(x: ArrayLike, op: Table, tables: dict[str, Any], pairs: bool = False) -> ArrayLike:
+def table_mean(x: ArrayLike, op: IndexTable, tables: dict[str, Any], pairs: bool = False) -> ArrayLike:
     """Σ_s weights[s] x[index[:, s]] over the leading axis, or of `pairs` x[index[:, s], index[:, s]] over two."""
     index = tables[op.index.key]
     weights = jnp.asarray(op.weights.array, x.dtype)
@@ -108,7 +108,7 @@ def table_mean(x: ArrayLike, op: Table, tables: dict[str, Any], pairs: bool = Fa
 
 
 def table_mean_of_angles(
-    e: ArrayLike, before: Both, after: Both, op: Table, tables: dict[str, Any], pairs: bool = False
+    e: ArrayLike, before: Both, after: Both, op: IndexTable, tables: dict[str, Any], pairs: bool = False
 ) -> ArrayLike:
     """The distance E of such means; of pairs variances are (P, 1, ...) and (1, P, ...).
 

@@ -1,8 +1,8 @@
-"""Ensembles of small CNNs on images that are shown turned, and what they answer on whole orbits.
+"""Ensembles that studies train: their outputs, recorded on the way; small CNNs on rotated images, on whole orbits.
 
-Images are turned inside the inscribed disc, where what leaves on one side comes back after a whole turn. Beside every
-score stands the floor of resampling: the same score with ρ(g)⁻¹ρ(g)x in the place of ρ(g)x, from which a predictor
-that no rotation changes would differ by the errors of resampling alone.
+Images are rotated inside the inscribed disc, from which a full rotation loses nothing. Every score comes with its noise
+floor of resampling: the same score with ρ(g)⁻¹ρ(g)x in place of ρ(g)x, so that an invariant predictor differs from 0
+only by the errors of resampling.
 """
 
 from __future__ import annotations
@@ -17,18 +17,54 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents import actions, nn
+from equitangents.ensembles import DeepEnsemble
+from equitangents.extending import Network
 from equitangents_studies.baselines.networks import patch_cnn
 from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.orbits import by_element, orbit_batch, same_predictions, there_and_back
-from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, check
+from equitangents_studies.framework.study import Arrays, NamedStage, RunFolder, Task, check
+
+_CHECKPOINTS = 10  # in one training, at most
+
+
+def train_to_last(
+    checkpoints: Path,
+    net: Network,
+    x: np.ndarray,
+    y: np.ndarray,
+    task: Task,
+    *,
+    record: Mapping[str, np.ndarray],
+    record_at: Sequence[int] | np.ndarray,
+    orbits: actions.Action | None = None,
+    keep: Callable[[Arrays], Arrays] = dict,
+    **options: Any,
+) -> Arrays:
+    """Outputs of all members on every input set of `record` after the epochs `record_at`; the last one ends training.
+
+    Arrays are (times, members, n, *outputs); time 0 is before training. With `orbits` whole orbits of inputs are
+    recorded, (times, members, |G|, n, outputs). `keep` maps the outputs to the arrays of a stage. `options` are
+    parameters of `DeepEnsemble`; the default is full-batch gradient descent. Training resumes from `checkpoints`, to
+    the same bits.
+    """
+    inputs = dict(record) if orbits is None else {name: orbit_batch(orbits, z) for name, z in record.items()}
+    how: dict[str, Any] = {"optimizer": "gd", "epochs": int(max(record_at)), **options}
+    model = DeepEnsemble(
+        net,
+        checkpoint_dir=checkpoints,
+        checkpoint_every=max(1, -(-how["epochs"] // _CHECKPOINTS)),
+        progress=lambda done, total, _: task.step(done, total),
+        **how,
+    )
+    recorded = model.fit(x, y, record=inputs, record_at=[int(t) for t in record_at], resume=True).recorded_
+    return keep(recorded if orbits is None else {name: by_element(orbits, z) for name, z in recorded.items()})
 
 
 @dataclass(frozen=True)
-class Recipe:
+class EnsembleRecipe:
     """How all ensembles of a study are trained: by Adam on the squared loss, from the same initial weights.
 
-    `ensembles` disjoint ones of `members` each are trained together.
+    `ensembles` disjoint ensembles of `members` networks are trained together.
     """
 
     patch: int
@@ -44,8 +80,8 @@ class Recipe:
         return self.members * self.ensembles
 
 
-def check_images(chosen: Chosen, recipe: Recipe, data_dir: Path | None) -> None:
-    """Images of a size that patches fill, foreign sets that are there, and layers."""
+def check_images(chosen: Chosen, recipe: EnsembleRecipe, data_dir: Path | None) -> None:
+    """Require an image size that patches fill, available foreign sets, and at least one layer."""
     check(len(recipe.channels) >= 1, "channels", recipe.channels, "a list with an entry per layer")
     side = load_images(chosen, data_dir).train_x.shape[1]
     check(side % recipe.patch == 0, "patch", recipe.patch, f"a divisor of the images' {side} pixels")
@@ -56,7 +92,7 @@ def rotations(n: int) -> actions.Action:
     return actions.image_rotations(n, mask="circle")
 
 
-def network(recipe: Recipe, classes: int) -> nn.Sequential:
+def network(recipe: EnsembleRecipe, classes: int) -> nn.Sequential:
     """The CNN of all ensembles."""
     return patch_cnn(recipe.channels, classes, patch=recipe.patch, padding="zero", output_std=0.5)
 
@@ -65,7 +101,7 @@ def train_on_orbits(
     folder: RunFolder,
     stage: str,
     title: str,
-    recipe: Recipe,
+    recipe: EnsembleRecipe,
     images: Images,
     action: actions.Action,
     epochs: Sequence[int],
@@ -74,11 +110,11 @@ def train_on_orbits(
     y: np.ndarray | None = None,
     seed: int,
     **augmentation: Any,
-) -> Stage:
-    """A stage: all networks of the recipe, and their answers on the orbits of every set after each of `epochs`.
+) -> NamedStage:
+    """A stage that trains all networks of the recipe and predicts on the orbits of every set after each of `epochs`.
 
-    They train on (x, y), or on the training images. The arrays are those of `answers`, for every set with its name
-    behind an underscore.
+    Networks train on (x, y), by default the training images. Arrays are those of `answers`, "labels_test" for the set
+    "test".
     """
     train = partial(
         train_to_last,
@@ -94,15 +130,15 @@ def train_on_orbits(
         seed=seed,
         **augmentation,
     )
-    return Stage(stage, title, partial(_answers_of, train, recipe, images, action))
+    return NamedStage(stage, title, partial(_answers_of, train, recipe, images, action))
 
 
 def _answers_of(
-    train: Callable[..., Arrays], recipe: Recipe, images: Images, action: actions.Action, task: Task
+    train: Callable[..., Arrays], recipe: EnsembleRecipe, images: Images, action: actions.Action, task: Task
 ) -> Arrays:
-    turned = {name: orbit_batch(action, z) for name, z in images.sets.items()}
+    rotated = {name: orbit_batch(action, z) for name, z in images.sets.items()}
     back = {f"back_{name}": there_and_back(action, z) for name, z in images.sets.items()}
-    recorded = train(task, record={**turned, **back})
+    recorded = train(task, record={**rotated, **back})
     found: Arrays = {}
     for name in images.sets:
         of = answers(action, recipe.ensembles, recorded[name], recorded[f"back_{name}"])
@@ -113,35 +149,35 @@ def _answers_of(
 def answers(
     action: actions.Action,
     ensembles: int,
-    turned: Float[np.ndarray, "epochs networks order_n classes"],
+    rotated: Float[np.ndarray, "epochs networks order_n classes"],
     back: Float[np.ndarray, "epochs networks order_n classes"],
 ) -> Arrays:
-    """What ensembles and single networks answer on orbits, of E epochs, R ensembles, M members each, |G|, N inputs.
+    """Predictions of ensembles and single networks on orbits: E epochs, R ensembles of M members, |G| elements, N
+    inputs.
 
-    labels, floor (E, R, |G|, N): classes that the ensembles' means predict at ρ(g)x and at ρ(g)⁻¹ρ(g)x; members
+    labels, noise_floor (E, R, |G|, N): classes that the ensembles' means predict at ρ(g)x and at ρ(g)⁻¹ρ(g)x; members
     (E, R, N): orbit same predictions of a member, mean over the members of each ensemble.
     """
     groups = lambda y: by_element(action, y.reshape(len(y), ensembles, -1, *y.shape[2:]))
-    each, returned = groups(turned), groups(back)
+    each, returned = groups(rotated), groups(back)
     mean, mean_back = each.mean(axis=2), returned.mean(axis=2)
     return {
         "labels": mean.argmax(axis=-1).astype(np.int16),
-        "floor": mean_back.argmax(axis=-1).astype(np.int16),
+        "noise_floor": mean_back.argmax(axis=-1).astype(np.int16),
         "members": same_predictions(action, each.argmax(axis=-1)).mean(axis=2),
     }
 
 
 @dataclass(frozen=True, eq=False)
 class AnswersOnOrbits:
-    """What ensembles of one recipe answer on the orbits of every set, by the way in which they were trained.
+    """Predictions of one recipe's ensembles on the orbits of every set, by training method (`way`).
 
-    `answers[way]` are the arrays of `answers` with any axes before those of the orbit: (…, |G|, N). With `SHARES`
-    agreement is orbit same predictions over |G|, a share of the orbit.
+    `answers[way]` are the arrays of `answers`, (…, |G|, N). With `SHARES` agreement is orbit same predictions / |G|.
     """
 
     images: Images
     action: actions.Action
-    recipe: Recipe
+    recipe: EnsembleRecipe
     answers: Mapping[Any, Arrays]
 
     SHARES: ClassVar[bool] = False
@@ -164,9 +200,9 @@ class AnswersOnOrbits:
         """Agreement of the ensembles' predictions over the orbit, for every image."""
         return self._counted(same_predictions(self.action, self.labels(way, name)))
 
-    def floor(self, way: Hashable, name: str) -> Float[np.ndarray, "... n"]:
-        """Agreement where images are turned there and back, which only resampling changes."""
-        found = floor_predictions(self.action, self.labels(way, name), self.answers[way][f"floor_{name}"])
+    def noise_floor(self, way: Hashable, name: str) -> Float[np.ndarray, "... n"]:
+        """Agreement for images rotated by g and back, which only resampling changes."""
+        found = noise_floor_predictions(self.action, self.labels(way, name), self.answers[way][f"noise_floor_{name}"])
         return self._counted(found)
 
     def of_members(self, way: Hashable, name: str) -> Float[np.ndarray, "... n"]:
@@ -177,16 +213,16 @@ class AnswersOnOrbits:
         """Share of the orbit of every test image on which an ensemble is right."""
         return (self.labels(way, "test") == self.images.test_y).mean(axis=-2)
 
-    def floor_accuracy(self, way: Hashable) -> Float[np.ndarray, "... n"]:
-        """Accuracy where images are turned there and back, which only resampling changes."""
-        return (self.answers[way]["floor_test"] == self.images.test_y).mean(axis=-2)
+    def noise_floor_accuracy(self, way: Hashable) -> Float[np.ndarray, "... n"]:
+        """Accuracy for images rotated by g and back, which only resampling changes."""
+        return (self.answers[way]["noise_floor_test"] == self.images.test_y).mean(axis=-2)
 
     def _counted(self, agreement: np.ndarray) -> np.ndarray:
         return agreement / self.order if self.SHARES else agreement
 
 
-def floor_predictions(
-    action: actions.Action, labels: Int[np.ndarray, "... order n"], floor: Int[np.ndarray, "... order n"]
+def noise_floor_predictions(
+    action: actions.Action, labels: Int[np.ndarray, "... order n"], noise_floor: Int[np.ndarray, "... order n"]
 ) -> Float[np.ndarray, "... n"]:
-    """Orbit same predictions where images are turned there and back."""
-    return (floor == labels[..., action.group.identity, None, :]).sum(axis=-2).astype(np.float64)
+    """Orbit same predictions for images rotated by g and back."""
+    return (noise_floor == labels[..., action.group.identity, None, :]).sum(axis=-2).astype(np.float64)

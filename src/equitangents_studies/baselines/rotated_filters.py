@@ -1,13 +1,13 @@
-"""A group-convolutional network whose filters are turned by the elements of a finite group of the plane.
+"""A group-convolutional network whose filters are rotated by the elements of a finite group of the plane.
 
 lift    F(g) = x ⋆ ρ(g)ψ;    group convolution    F′(g) = Σ_k F(g k) ⋆ ρ(g)ψ_k;    readout    Σ_g ⟨F(g), ρ(g)w⟩ / |G|.
-With ρ(g) exact on filters, quarter turns and reflections, the output is exactly invariant. Otherwise ψ and w are sums
-of smooth functions of the plane, each turned as a function and sampled at the pixels of a square, and the output is
+With ρ(g) exact on filters (rotations by 90°, reflections) the output is exactly invariant. Otherwise ψ and w are sums
+of smooth functions of the plane, each rotated as a function and sampled at the pixels of a square, and the output is
 invariant up to what the samples of images lose:
     B(r, φ) = exp(−(r − R)²/2σ²) cos(mφ) or sin(mφ),   R = 0, 1, 2, … (½, 1½, … on squares of even side),   m ≤ R.
 
-Turned by α they are B(r, φ − α), sampled anew, so that nothing is read between pixels. No wave on a ring is shorter
-than 2π pixels: with m ≤ 2R trained networks lost more of their accuracy when images turned by 45°.
+Rotated by α they are B(r, φ − α), evaluated at the pixels: nothing is interpolated. No wave on a ring is shorter
+than 2π pixels: with m ≤ 2R trained networks lost more of their accuracy when images rotated by 45°.
 Source: Weiler & Cesa 2019, arXiv 1911.08251, section 2.5.
 """
 
@@ -24,14 +24,14 @@ from jaxtyping import Float
 from equitangents import actions
 from equitangents.actions import Action
 from equitangents.extending import ArrayLike, DType, Params, Weights
-from equitangents_studies.baselines.baseline import Problem
+from equitangents_studies.baselines.baseline import BaselineProblem
 from equitangents_studies.baselines.networks import B_STD, LAST_STD, W_STD, count_parameters
 
 _WIDTH = 0.6  # σ, in pixels
 
 
 @dataclass(frozen=True)
-class TurnedFilters:
+class RotatedFilters:
     """Lift, ReLU, blocks of 2×2 averaged, then `convolutions` group convolutions with ReLU, and the readout.
 
     Where the group moves pixels to pixels, filters are 3×3 and have a weight for every pixel, and the readout has one
@@ -60,14 +60,14 @@ class TurnedFilters:
         quotients = _quotients(self.group)
         order, side = len(quotients), _filter_side(self.group)
         x = jnp.asarray(x, lift["w"].dtype)
-        filters = _turned(self.group, side, lift["w"])  # [g, tap, c, o]
+        filters = _rotated(self.group, side, lift["w"])  # [g, tap, c, o]
         x = _halved(self._convolve(lift, x, jnp.moveaxis(filters, 0, 2)))
         for layer in convolutions:
-            turned = _turned(self.group, side, layer["w"])  # [g, tap, k, c, o]
-            filters = turned[np.arange(order)[:, None], :, quotients]  # [g, g′, tap, c, o] with k = g⁻¹g′
+            rotated = _rotated(self.group, side, layer["w"])  # [g, tap, k, c, o]
+            filters = rotated[np.arange(order)[:, None], :, quotients]  # [g, g′, tap, c, o] with k = g⁻¹g′
             filters = filters.transpose((2, 1, 3, 0, 4)).reshape((side**2, order * self.width, order, self.width))
             x = self._convolve(layer, x, filters)
-        weights = jnp.moveaxis(_turned(self.group, x.shape[1], last["w"]), 0, 1)  # [position, g, c, class]
+        weights = jnp.moveaxis(_rotated(self.group, x.shape[1], last["w"]), 0, 1)  # [position, g, c, class]
         weights = weights * (LAST_STD / (x[0].size / order) ** 0.5 / order)
         return x.reshape((len(x), -1)) @ weights.reshape((-1, self.classes))
 
@@ -84,11 +84,11 @@ class TurnedFilters:
         return y.reshape((*x.shape[:3], -1))
 
 
-def turned_filters(problem: Problem, parameters: int) -> TurnedFilters:
+def rotated_filters(problem: BaselineProblem, parameters: int) -> RotatedFilters:
     """The one whose number of parameters is nearest to `parameters`."""
-    sizes: list[tuple[int, TurnedFilters]] = []
+    sizes: list[tuple[int, RotatedFilters]] = []
     for width in range(1, 1000):
-        net = TurnedFilters(problem.group, width, problem.classes, len(problem.channels) - 1)
+        net = RotatedFilters(problem.group, width, problem.classes, len(problem.channels) - 1)
         sizes.append((count_parameters(net, problem.shape), net))
         if sizes[-1][0] >= parameters:
             break
@@ -96,7 +96,7 @@ def turned_filters(problem: Problem, parameters: int) -> TurnedFilters:
 
 
 def ring_functions(side: int) -> list[tuple[float, int, float]]:
-    """Each function's ring radius, its angular frequency, and the phase by which it is turned: 0 or π/2m."""
+    """Each function's ring radius, its angular frequency, and its phase, 0 or π/2m."""
     radii = np.arange(side / 2 - 0.5, -0.25, -1.0)[::-1]
     return [
         (float(R), m, phase)
@@ -107,8 +107,8 @@ def ring_functions(side: int) -> list[tuple[float, int, float]]:
 
 
 @lru_cache(maxsize=16)
-def turned_rings(side: int, order: int) -> Float[np.ndarray, "order pixels functions"]:
-    """Every function turned counter-clockwise by g·360°/order, at the pixels of a square, row-major.
+def rotated_rings(side: int, order: int) -> Float[np.ndarray, "order pixels functions"]:
+    """Every function rotated counter-clockwise by g·360°/order, at the pixels of a square, row-major.
 
     Scaled so that independent weights of variance 1 answer as independent pixels do: filters have squares that sum to
     at most side² on average, and a constant image, which only m = 0 sees, gives side² times its square.
@@ -142,11 +142,11 @@ def _weights_of_a(side: int, group: str) -> int:
     return side * side if exact_on_filters(group) else len(ring_functions(side))
 
 
-def _turned(group: str, side: int, weights: jax.Array) -> jax.Array:
-    """Filters on a square from their weights (taps, ...), turned by every g: (|G|, side², ...)."""
+def _rotated(group: str, side: int, weights: jax.Array) -> jax.Array:
+    """Filters on a square from their weights (taps, ...), rotated by every g: (|G|, side², ...)."""
     if exact_on_filters(group):
         return weights[_motion(group, side)]
-    basis = turned_rings(side, len(_quotients(group)))
+    basis = rotated_rings(side, len(_quotients(group)))
     return jnp.einsum("gpb,b...->gp...", jnp.asarray(basis, weights.dtype), weights)
 
 
@@ -167,6 +167,6 @@ def _quotients(group: str) -> np.ndarray:
 
 
 def _halved(x: jax.Array) -> jax.Array:
-    """Means over blocks of 2×2, which turn with the image."""
+    """Means over blocks of 2×2; they rotate with the image."""
     N, H, W, C = x.shape
     return x.reshape((N, H // 2, 2, W // 2, 2, C)).mean(axis=(2, 4))

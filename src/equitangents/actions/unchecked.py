@@ -1,11 +1,11 @@
 """Actions without checks of elements, on NumPy arrays, for audits.
 
-Matrices of elements act on vectors, matrices and symmetric tensors; permutations on points along axes, and on their
-numbers; sequences (N, T) or (N, T, C) are shifted or reversed; amplitudes change their phase.
+Matrices act on vectors, matrices and symmetric tensors; permutations on points along axes and on point numbers.
+Sequences (N, T) or (N, T, C) are shifted or reversed; complex amplitudes change their phase.
 
-Coordinates in images are in pixels, x to the right and y down; `size` = (H, W). Whole numbers are either the pixels'
-edges, so that an image reaches from 0 to W, or their centres, so that it reaches from 0 to W − 1. Normalised
-coordinates reach from 0 to 1 between the edges.
+Coordinates in images are in pixels, x to the right and y down; `size` = (H, W). Integer coordinates are either pixel
+edges, so that an image extends from 0 to W, or pixel centres, so that it extends from 0 to W − 1. Normalised
+coordinates run from 0 to 1 between the edges.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from equitangents.groups import SymmetryGroup
 from equitangents.groups.wallpaper_group import TranslationGroup
 
 Motion = Callable[[Any], tuple[float, bool]]
-"""Of an element: by how many degrees it turns, and whether it reflects left and right before."""
+"""Of an element: its angle in degrees, and whether it reflects left and right first."""
 
 
-class GivenMap(GroupAction):
+class UncheckedAction(GroupAction):
     """Base of unchecked actions: subclasses define ρ(g) x and check signals."""
 
     def orbit(self, x: ArrayLike, elements: Elements = None) -> np.ndarray:
-        """ρ(g) x along a new first axis, for `elements` or the nodes of the group."""
+        """ρ(g) x along a new first axis, for `elements`; by default for the nodes of the group."""
         return np.stack(list(self.one_by_one(self.group.nodes if elements is None else elements, x)))  # type: ignore[arg-type]
 
     def verify(self, x: Tree) -> None:
-        """Check that x fits; that ρ is an action is known of these maps."""
+        """Check that the map applies to x; these maps are actions by construction."""
         self.check_signals("x", x)
 
     def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:
-        """Elements as an array, each in the group's own form."""
+        """Elements as an array, each in the group's own format."""
         return np.stack([np.asarray(self.group.check_element(name, g)) for g in elements])
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class MatrixAction(GivenMap):
+class MatrixAction(UncheckedAction):
     """Vectors along the last axis multiplied by M(g); `power` 2: matrices M(g) x M(g)ᵀ along the last two."""
 
     needs_floats = True
@@ -56,7 +56,7 @@ class MatrixAction(GivenMap):
     power: int = 1
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
-        """The last axes have the right length."""
+        """Raise ShapeError unless the last axes have length d."""
         if x.ndim < 1 + self.power or x.shape[-self.power :] != (self.d,) * self.power:
             raise ShapeError(name, x.shape, (..., *(self.d,) * self.power), self.name)
 
@@ -74,10 +74,10 @@ INDICES = {
 
 
 def voigt_matrix(M: Float[np.ndarray, "d d"], doubled: bool) -> Float[np.ndarray, "k k"]:
-    """What S ↦ M S Mᵀ does to symmetric tensors as vectors, in Voigt's order.
+    """The matrix of S ↦ M S Mᵀ on symmetric tensors written as vectors in Voigt order.
 
-    xx, yy, zz, yz, xz, xy in space; xx, yy, xy in the plane. `doubled`: the components off the diagonal are twice the
-    tensor's, as in strains; stresses hold them as they are.
+    xx, yy, zz, yz, xz, xy in space; xx, yy, xy in the plane. `doubled`: off-diagonal components are twice the tensor's,
+    as in strains; stresses hold the tensor's components.
     """
     i, j = np.transpose(INDICES[len(M)])
     V = M[i][:, i] * M[j][:, j] + (i != j) * M[i][:, j] * M[j][:, i]
@@ -87,7 +87,7 @@ def voigt_matrix(M: Float[np.ndarray, "d d"], doubled: bool) -> Float[np.ndarray
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class PermutedAxes(GivenMap):
+class PermutedAxes(UncheckedAction):
     """Positions i of the axes `axes` go to p[i]: points and node features (axis 1), pairs (axes 1 and 2)."""
 
     group: SymmetryGroup
@@ -97,7 +97,7 @@ class PermutedAxes(GivenMap):
     permutation: Callable[[Any], np.ndarray]
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
-        """The axes have n entries."""
+        """Raise ShapeError unless the axes have length n."""
         if x.ndim <= max(self.axes) or any(x.shape[a] != self.n for a in self.axes):
             raise ShapeError(name, x.shape, self.n, "as many entries along the axes of nodes")
 
@@ -110,7 +110,7 @@ class PermutedAxes(GivenMap):
 
 
 @final
-class RelabelledIndices(GivenMap):
+class RelabelledIndices(UncheckedAction):
     """Arrays of point numbers, e.g. edges (N, E, 2): number i becomes p[i]; negative numbers, the padding, stay."""
 
     n: int
@@ -132,7 +132,7 @@ class RelabelledIndices(GivenMap):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FunctionMap(GivenMap):
+class FunctionMap(UncheckedAction):
     """function(g, x) on arrays that pass `check(name, x)`; elements and arrays as the group and the model have them."""
 
     group: SymmetryGroup
@@ -143,7 +143,7 @@ class FunctionMap(GivenMap):
     exact: bool = True
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
-        """As `check` says."""
+        """Call `check(name, x)`."""
         self.check(name, x)
 
     def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
@@ -155,7 +155,7 @@ class FunctionMap(GivenMap):
 
 
 def circular_shifts(group: TranslationGroup, channels_last: bool) -> FunctionMap:
-    """Element t takes step i of sequences to i + t modulo the length: (ρ(t) x)[i + t] = x[i]."""
+    """Circular shifts of sequences: (ρ(t) x)[i + t] = x[i], indices modulo the length."""
 
     def check(name: str, x: ArrayLike) -> None:
         if x.ndim not in (2, 3) or x.shape[1] != group.order or len(group.shape) != 1:
@@ -168,35 +168,35 @@ def circular_shifts(group: TranslationGroup, channels_last: bool) -> FunctionMap
 
 
 def check_sequences(name: str, x: ArrayLike) -> None:
-    """There is an axis of steps."""
+    """Raise ShapeError unless there is an axis of steps."""
     if x.ndim < 2:
         raise ShapeError(name, x.shape, "sequences (N, T) or (N, T, C)")
 
 
 def check_signed(name: str, x: ArrayLike) -> None:
-    """Numbers that have a sign."""
+    """Raise InvalidTypeError unless x holds signed numbers."""
     if x.dtype.kind in "ub":
         raise InvalidTypeError(name, x.dtype, remedy="numbers of this type have no sign", verb="has dtype")
 
 
 def phase_turns(group: SymmetryGroup, motion: Motion) -> FunctionMap:
-    """Complex amplitudes, such as quantum states: rotation by φ multiplies by exp(iφ), reflection conjugates first."""
+    """Complex amplitudes, such as quantum states: rotation by φ multiplies by exp(iφ), reflections conjugate first."""
 
     def check(name: str, x: ArrayLike) -> None:
         if x.dtype.kind != "c":
             raise InvalidTypeError(
-                name, x.dtype, remedy="a phase turns complex numbers (complex64, complex128)", verb="has dtype"
+                name, x.dtype, remedy="a phase multiplies complex numbers (complex64, complex128)", verb="has dtype"
             )
 
     def turn(g: Element, x: ArrayLike) -> ArrayLike:
         degrees, reflected = motion(g)
         return ((x.conj() if reflected else x) * np.exp(1j * np.radians(degrees))).astype(x.dtype)
 
-    return FunctionMap(group, turn, "states, turned in phase", check)
+    return FunctionMap(group, turn, "states, multiplied by a phase", check)
 
 
 def screen_matrix(degrees: float, reflected: bool) -> Float[np.ndarray, "2 2"]:
-    """Matrix of a motion of images on (x to the right, y down): reflection first, then counter-clockwise rotation."""
+    """Matrix of an image motion on (x right, y down): reflection first, then counter-clockwise rotation."""
     quarter = {0: (1.0, 0.0), 1: (0.0, 1.0), 2: (-1.0, 0.0), 3: (0.0, -1.0)}
     exact = quarter.get(round(degrees / 90) % 4) if degrees % 90 == 0 else None
     c, s = exact or (float(np.cos(np.radians(degrees))), float(np.sin(np.radians(degrees))))
@@ -206,7 +206,7 @@ def screen_matrix(degrees: float, reflected: bool) -> Float[np.ndarray, "2 2"]:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class ImagePoints(GivenMap):
+class ImagePoints(UncheckedAction):
     """Points (N, …, 2 or more): x and y first, what follows stays; `swapped` points change places under reflections."""
 
     needs_floats = True
@@ -217,14 +217,14 @@ class ImagePoints(GivenMap):
     name: str = "keypoints of images"
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
-        """The last axis begins with x and y."""
+        """Raise ShapeError unless the last axis begins with x and y."""
         if x.ndim < 2 or x.shape[-1] < 2:
             raise ShapeError(name, x.shape, "x, y along the last axis")
         if self.swapped is not None and (x.ndim < 3 or x.shape[-2] != len(self.swapped)):
             raise ShapeError(name, x.shape, (..., len(self.swapped), 2), "swapped names points")
 
     def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
-        """M (x − c) + c of x and y."""
+        """M (x − c) + c for the coordinates (x, y)."""
         degrees, reflected = self.motion(g)
         M, c = screen_matrix(degrees, reflected), np.asarray(self.centre)
         y = np.array(x, np.result_type(x, np.float32) if x.dtype.kind != "f" else x.dtype)
@@ -233,7 +233,7 @@ class ImagePoints(GivenMap):
 
 
 @final
-class ImageBoxes(GivenMap):
+class ImageBoxes(UncheckedAction):
     """Boxes (N, …, 4 or more) with sides along the axes: x1, y1, x2, y2 or, `centred`, cx, cy, w, h; the rest stays."""
 
     needs_floats = True
@@ -253,12 +253,12 @@ class ImageBoxes(GivenMap):
         vars(self).update(group=group, motion=motion, centre=centre, centred=centred, name=f"boxes ({form})")
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
-        """The last axis begins with the four numbers of a box."""
+        """Raise ShapeError unless the last axis begins with the four numbers of a box."""
         if x.ndim < 2 or x.shape[-1] < 4:
             raise ShapeError(name, x.shape, "four numbers along the last axis")
 
     def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
-        """Both corners moved and sorted, or the centre moved and the sides exchanged; rows of zeros stay."""
+        """Boxes with both corners moved and sorted, or the centre moved and the sides exchanged; rows of zeros stay."""
         M, c = screen_matrix(*self.motion(g)), np.asarray(self.centre)
         y = np.array(x)
         if self.centred:
@@ -271,7 +271,7 @@ class ImageBoxes(GivenMap):
 
 
 @final
-class ClassMasks(GivenMap):
+class ClassMasks(UncheckedAction):
     """Class numbers of pixels, (N, H, W) or (N, H, W, 1): moved with images; resampled: the likeliest class."""
 
     images: GroupAction
@@ -280,7 +280,7 @@ class ClassMasks(GivenMap):
         vars(self).update(group=group, images=images, exact=images.exact, name="masks of class numbers")
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
-        """Whole numbers, one a pixel."""
+        """Raise unless x holds one whole number per pixel."""
         if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[-1] != 1):
             raise ShapeError(name, x.shape, "masks (N, H, W)")
         if x.dtype.kind == "f" and not (x == np.round(x)).all():
@@ -290,16 +290,16 @@ class ClassMasks(GivenMap):
         self.images.check_signals(name, np.asarray(x).reshape(*x.shape[:3], 1))
 
     def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
-        """Pixels moved as they are; between pixels, the class whose interpolated mask is largest."""
+        """Moved masks; a position between pixels gets the class whose interpolated indicator mask is largest."""
         whole = np.ascontiguousarray(x.reshape(*x.shape[:3], 1))
         if self.images.moves_exactly(g):
             return np.asarray(self.images(g, whole)).reshape(x.shape).astype(x.dtype)
         classes = np.unique(whole)
         masks = np.asarray(self.images(g, (whole == classes).astype(np.float64)))
-        background = 1 - masks.sum(axis=-1)  # what turns in from outside is class 0
+        background = 1 - masks.sum(axis=-1)  # pixels from outside the image are class 0
         masks[..., 0] += background if classes[0] == 0 else 0.0
         return classes[masks.argmax(axis=-1)].reshape(x.shape).astype(x.dtype)
 
     def moves_exactly(self, g: Element) -> bool:
-        """Whether pixels go to pixels."""
+        """Whether g maps pixels to pixels."""
         return self.images.moves_exactly(g)

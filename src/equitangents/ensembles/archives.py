@@ -1,8 +1,8 @@
-"""Archives: a record and arrays in one file, of which arrays are read when they are asked for.
+"""Archives: a record and arrays in one file; each array is read when it is first asked for.
 
 The file is a zip archive: `model.json`, and the arrays `0.npy`, `1.npy`, …, each with its CRC-32, deflated where that
-halves its beginning, as of images that were whole numbers; others as they are. Saved models, checkpoints, stages of
-studies and chunks of predictions are such files.
+halves its first 64 Ki numbers (as for images that were whole numbers), else stored. Saved models, checkpoints, stages
+of studies and chunks of predictions are such files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from equitangents.files import MOST
 from equitangents.foreign_files import UNREADABLE, check_unpacked, read_entry, read_json
 
 _JSON = "model.json"
-_BEGINNING, _LARGE = 2**16, 2**30  # numbers; bytes, from which an array is written as it is
+_FIRST, _LARGE = 2**16, 2**30  # numbers; bytes from which an array is stored
 
 
 def write_archive(file: Path | BinaryIO, about: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> None:
@@ -36,14 +36,14 @@ def write_archive(file: Path | BinaryIO, about: Mapping[str, Any], arrays: Seque
 
 
 def _is_halved(array: np.ndarray) -> bool:
-    start = np.asarray(array.flat[:_BEGINNING]).tobytes()
+    start = np.asarray(array.flat[:_FIRST]).tobytes()
     return array.nbytes < _LARGE and len(zlib.compress(start, 1)) < len(start) / 2
 
 
 class Archive(dict[str, Any]):
-    """The record of a file that `write_archive` wrote; it holds the file open, so that all is of one save.
+    """The record of a file that `write_archive` wrote; it holds the file open, so that all arrays are of one save.
 
-    Raises ValueError for any other file, before memory is taken. `path` is that of its errors.
+    Raises ValueError for any other file, before memory is allocated. `path` is shown in errors.
     """
 
     def __init__(self, file: BinaryIO, path: object = "") -> None:
@@ -63,9 +63,9 @@ class Archive(dict[str, Any]):
         weakref.finalize(self, file.close)
 
     def array(self, number: int) -> np.ndarray:
-        """One array, read once, after its checksum was found right.
+        """Array `number`, read once, with its checksum verified.
 
-        ValueError for one that is damaged; IndexError for one that there is not.
+        Raises ValueError if it is damaged, IndexError if there is none.
         """
         if number not in self._read:
             name = f"{number}.npy"
