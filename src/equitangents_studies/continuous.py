@@ -272,7 +272,7 @@ def _closed(
         back = predict(there_and_back(fine, x))
         arrays["noise_floor"] = np.linalg.norm(by_element(fine, back) - means[:, :1], axis=-1)
     else:
-        rotate = lambda z, angle: np.asarray(actions.turn_rings(z, np.array([angle])))[0]
+        rotate = lambda z, angle: np.asarray(actions.rotate_rings(z, np.array([angle])))[0]
         gradients = largest_gradients(predict, rotate, x, k, settings.points)
         arrays["constant"] = gradients * np.sqrt((x**2).sum(axis=(1, 2, 3)))
     return arrays

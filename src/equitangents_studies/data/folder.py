@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NotFiniteError, ShapeError
-from equitangents.extending import read_named, require, whole_file
+from equitangents.extending import atomic_file, read_named, require
 from equitangents_studies.data.class_folders import class_files
 from equitangents_studies.data.dataset import Dataset, balanced, digits
 from equitangents_studies.data.images import averaged_square, coloured, pixels_of, read_image
@@ -262,7 +262,7 @@ def download(name: str, data_dir: str | Path | None = None, *, timeout: float = 
     with tempfile.TemporaryDirectory() as scratch:
         files = [_fetch(remote, Path(scratch), timeout) for remote in source.home]
         arrays: dict[str, Any] = dict(_READERS[source.format](files))
-    with whole_file(target) as partial:
+    with atomic_file(target) as partial:
         np.savez_compressed(partial, **arrays, class_names=np.array(source.class_names))
     return target
 

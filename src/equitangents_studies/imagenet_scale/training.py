@@ -26,7 +26,7 @@ import optax
 from flax import serialization
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import Archive, open_regular, whole_file, write_archive
+from equitangents.extending import Archive, atomic_file, open_regular, write_archive
 from equitangents_studies.data.class_folders import ImageFiles
 from equitangents_studies.framework.study import Task
 from equitangents_studies.systems.transformations import Transformation
@@ -197,7 +197,7 @@ def right(
 def keep(state: NetworkState, path: Path) -> None:
     """Write a checkpoint; the earlier one stays until the new one is complete."""
     held = serialization.to_bytes(jax.tree.map(np.asarray, state))
-    with whole_file(path) as partial_path:
+    with atomic_file(path) as partial_path:
         write_archive(partial_path, {}, [np.frombuffer(held, np.uint8)])
 
 
@@ -233,7 +233,7 @@ def _restored(like: NetworkState, path: Path) -> NetworkState:
     try:
         return serialization.from_bytes(like, Archive(open_regular(path)).array(0).tobytes())
     except Exception as error:  # whatever msgpack raises
-        raise InvalidArgumentError(f"{path} is not a checkpoint of this network: {error}") from None
+        raise InvalidArgumentError("path", str(path), "a checkpoint of this network", str(error)) from None
 
 
 def _as_array(tau: Transformation) -> jax.Array:

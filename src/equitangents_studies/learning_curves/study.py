@@ -32,7 +32,7 @@ from jaxtyping import Float
 
 from equitangents import kernels, nn
 from equitangents.actions import image_dihedral
-from equitangents.extending import whole_file
+from equitangents.extending import atomic_file
 from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.scale import GramStore
 from equitangents.solvers import OutOfCore, solve
@@ -238,7 +238,7 @@ def _kept(path: Path, compute: Callable[[], np.ndarray]) -> np.ndarray:
     if path.exists():
         return np.load(path, allow_pickle=False)
     found = compute()
-    with whole_file(path) as partial_file, partial_file.open("wb") as file:
+    with atomic_file(path) as partial_file, partial_file.open("wb") as file:
         np.save(file, found)
     return found
 

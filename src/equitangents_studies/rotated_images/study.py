@@ -123,7 +123,7 @@ def chosen_images(settings: RotatedSettings, data_dir: Path | None) -> Images:
 
 
 def image_action(settings: RotatedSettings, images: Images) -> Action:
-    """The group's action on the images."""
+    """How the group moves the images."""
     action: Action = actions.as_action("group", settings.group, images.train_x.shape)
     return action
 
@@ -135,7 +135,7 @@ def experiment(settings: RotatedSettings) -> str:
 
 
 def stated_agreement(settings: RotatedSettings) -> str:
-    """The source's numbers for Fashion-MNIST; empty for tissue, for which it states none."""
+    """The source's numbers, which are of Fashion-MNIST; of tissue it states none."""
     if settings.data in TISSUE or settings.group not in STATED_AGREEMENT:
         return ""
     return f"{STATED_AGREEMENT[settings.group]} (rotated Fashion-MNIST, out of distribution)"
@@ -194,7 +194,7 @@ class RotatedResults:
         return list(map(int, self.epochs)).index(epoch)
 
     def label(self, name: str, epoch: int | None = None) -> str:
-        """Label of a number: a set, after an epoch."""
+        """A set, after an epoch, in a family of numbers."""
         return self.images.titles[name] + ("" if epoch is None else f" after epoch {epoch}")
 
 
@@ -202,7 +202,7 @@ Keep = Callable[[Arrays], Arrays]
 
 
 def measure(settings: RotatedSettings, folder: RunFolder) -> RotatedResults:
-    """Train the ensemble and solve the infinitely wide one at the same times."""
+    """Train the ensemble and solve the infinitely wide one, at the same times."""
     images = chosen_images(settings, folder.data_dir)
     action, names = image_action(settings, images), images.sets
     epochs = np.array(sorted({0, *settings.recorded_epochs, settings.epochs}))
@@ -250,7 +250,7 @@ def _rate(settings: RotatedSettings, images: Images, action: Action) -> Arrays:
 def _infinite(
     settings: RotatedSettings, images: Images, action: Action, epochs: np.ndarray, rate: float, task: Task
 ) -> Arrays:
-    """Predicted classes of the closed form, in float64, computed for every element of every orbit."""
+    """Predicted classes of the closed form, in float64, on every element of every orbit: nothing is assumed equal."""
     model = InfiniteEnsemble(network(settings, images.classes), augmentation=action, time=0.0, learning_rate=rate)
     count = min(settings.infinite_train, len(images.train_x))
     model.fit(images.train_x[:count].astype(np.float64), images.targets[:count])
@@ -301,7 +301,7 @@ TOLERANCE = 0.05  # of |G|
 
 
 def trained(settings: RotatedSettings, results: RotatedResults, name: str, members: int) -> TrainedScores:
-    """Scores of disjoint ensembles of `members` trained networks on the inputs of the prediction."""
+    """Disjoint ensembles of `members` trained networks on the inputs that the prediction is for."""
     labels = lambda groups: results.agreement(groups.mean(axis=1).argmax(axis=-1))
     scores = disjoint_scores(results.outputs[name][:, :, :PREDICTED], members, labels)
     expected, low, high = results.predicted[name][powers_of_two(settings.members).index(members)]
@@ -403,7 +403,7 @@ def claims(settings: RotatedSettings, results: RotatedResults) -> Sequence[Claim
 
 
 def ahead(settings: RotatedSettings, results: RotatedResults) -> Claim:
-    """The mean against its members, as in the source: at every recorded time, on every set."""
+    """The mean against its members, as the source shows them: at every recorded time, on every set."""
     epochs, names = results.trained_epochs, tuple(results.images.sets)
     of = lambda epoch, name: lead(results, name, results.at(epoch), shared_level(len(epochs)))
     each = Records.over(of, results.label, epoch=epochs, name=names)

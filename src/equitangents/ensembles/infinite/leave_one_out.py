@@ -89,7 +89,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     """
     n = len(training.x)
     if n < 2:
-        raise InvalidArgumentError("there is 1 training sample; leaving it out leaves nothing to train on")
+        raise InvalidArgumentError("X", n, "at least 2 samples for leaving one out", verb="has length")
     if training.settings.dynamics is not Flow and 0 < time < math.inf:
         expected = "inf or 0 for leaving samples out of gradient descent"
         raise InvalidArgumentError("time", time, expected, "take dynamics='flow' or time=inf")
@@ -121,10 +121,7 @@ def _original(training: Training) -> int:
     for i, g in enumerate(augmenting_elements(augmentation)):
         if np.ndim(g) == np.ndim(identity) and np.allclose(g, identity, rtol=0, atol=1e-9):
             return i
-    raise InvalidArgumentError(
-        "augmentation leaves out the identity, so samples are not among their own copies; leaving one out predicts at "
-        "the sample itself and needs it: add the identity to the augmentation's elements"
-    )
+    raise InvalidArgumentError("augmentation", augmentation, "one with the identity", "for leaving one out")
 
 
 def _errors_of_rows(problem: MatrixProblem, n: int, count: int, original: int, time: float) -> np.ndarray:
@@ -135,11 +132,11 @@ def _errors_of_rows(problem: MatrixProblem, n: int, count: int, original: int, t
         a.reshape(copies, n, count).swapaxes(0, 1).reshape(n, copies * count)
         for a in (problem.row, problem.weight, problem.trace)
     )
-    whole = np.ones(len(process.targets)) if process.scale is None else process.scale**2
+    totals = np.ones(len(process.targets)) if process.scale is None else process.scale**2
     without = errors_of_samples(process, trace.sum(axis=1), copies, time, count)
     errors = np.empty((n, count, process.targets.shape[1]))
     for at, rows, removed in _groups(row, weight):
-        found = without(at, rows, whole[rows], whole[rows] - removed)
+        found = without(at, rows, totals[rows], totals[rows] - removed)
         wanted = row[at, original * count : (original + 1) * count]
         own = (rows[:, :, None] == wanted[:, None]).argmax(axis=1)
         errors[at] = found[np.arange(len(at))[:, None], own]

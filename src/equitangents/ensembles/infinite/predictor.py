@@ -49,7 +49,7 @@ _BOTH, _ONE = 0.25, 0.4  # of the memory limit: a factor in the same precision f
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How an ensemble trains: what `InfiniteEnsemble` was given.
+    """How an ensemble trains: the arguments of `InfiniteEnsemble`.
 
     method: the solver; None for "auto". points: the rows of a problem that form one sample, such as a field's; the loss
     sums over them.
@@ -172,7 +172,7 @@ class KernelPredictor(abc.ABC):
 
     @abc.abstractmethod
     def report(self, time: float) -> SolveReport:
-        """How it was solved."""
+        """Solver, residual and other facts about the solution."""
 
     def mean(self, time: float) -> MeansAtATime | None:
         """μ_t as coefficients; None if it needs kernels with whole orbits."""
@@ -224,7 +224,7 @@ class Decomposed(KernelPredictor):
             process.check(time)
 
     def report(self, time: float) -> SolveReport:
-        """How it was solved: one decomposition for each block."""
+        """Facts about the solution: one decomposition per block."""
         spectra = self.spectra
         smallest, largest = min(s.smallest for s in spectra), max(s.largest for s in spectra)
         sizes = [len(spectrum.eigenvalues) for spectrum in spectra]
@@ -340,7 +340,7 @@ class SolvedProblem(KernelPredictor):
         return self._solutions[time]
 
     def report(self, time: float) -> SolveReport:
-        """How it was solved at one time."""
+        """Facts about the solution at one time."""
         return self.solution(time).report
 
     @cached_property
@@ -351,7 +351,7 @@ class SolvedProblem(KernelPredictor):
         """μ_t as coefficients of all inputs, of a subset, or of features."""
         solution, matrix = self.solution(time), self.solver.system.matrix
         if isinstance(matrix, FeatureMatrix):
-            return MeansAtATime(self.kernel, self.field, self.inputs[:1], matrix.pulled(solution.coefficients))
+            return MeansAtATime(self.kernel, self.field, self.inputs[:1], matrix.transposed(solution.coefficients))
         chosen = slice(None) if solution.support is None else solution.support
         scale = 1.0 if self.scale is None else self.scale[chosen, None]
         return MeansAtATime(self.kernel, self.field, self.inputs[chosen], solution.coefficients * scale).compact()
@@ -371,10 +371,7 @@ class SolvedProblem(KernelPredictor):
     def _changes(self, x: DataRows, times: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield, for every time, B and (K + noise) B − 2K(X, x), (N, M); a posterior has the noise δ on its targets."""
         if not self.solver.exact:
-            raise InvalidArgumentError(
-                "solver is an approximation by some of the training inputs, which gives means only; take "
-                "solver='pcg' for variances, or fewer samples"
-            )
+            raise InvalidArgumentError("solver", self.solver.name, "an exact one or 'pcg' for variances")
         matrix = self.solver.system.matrix
         if isinstance(matrix, FeatureMatrix):
             cross, prior_cross = matrix.cross(x), cast(FeatureMatrix, self.prior or matrix).cross(x)
@@ -518,15 +515,15 @@ def _matrices(
         settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")
         own, other = (FeatureMatrix(kernel, x, name, scale) for name in (field, "nngp"))
         return own, other, None, Primal(kernel.features)
-    whole = method is None or method.exact
-    found = training_matrices(kernel, x, field, settings.store, settings.limit, whole=whole)
+    full = method is None or method.exact
+    found = training_matrices(kernel, x, field, settings.store, settings.limit, full=full)
     if scale is not None:
         return ScaledMatrix(found[0], scale), ScaledMatrix(found[1], scale), found[2], method
     return *found, method
 
 
 def training_matrices(
-    kernel: KernelFunction, x: DataRows, field: KernelName, store: FileName | None, limit: int, *, whole: bool
+    kernel: KernelFunction, x: DataRows, field: KernelName, store: FileName | None, limit: int, *, full: bool
 ) -> tuple[SymmetricMatrix, SymmetricMatrix, Kernels | None]:
     """The training kernel and K(X, X) of inputs x, and both kernels if both are in memory.
 
@@ -540,11 +537,11 @@ def training_matrices(
     makes: Callable[..., SymmetricMatrix] = FieldMatrix if isinstance(x, FieldPoints) else KernelMatrix
     trained, prior = makes(kernel, x, field), makes(kernel, x, "nngp")
     one = trained.dtype.itemsize * len(x) ** 2
-    if whole and 2 * one <= _BOTH * limit:
+    if full and 2 * one <= _BOTH * limit:
         kernels = kernel.kernel(x)
         own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.label)
         return own, ArrayMatrix(np.asarray(kernels.nngp), prior.label), kernels
-    if whole and one <= _ONE * limit:
+    if full and one <= _ONE * limit:
         return ArrayMatrix(trained.assembled(), trained.label), prior, None
     return trained, prior, None
 
