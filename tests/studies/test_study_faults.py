@@ -77,7 +77,7 @@ class TestDamage:
         assert changed != text
         path.write_text({"flipped": "\x7f" + text[1:], "cut": text[:50], "changed": changed}[how])
         for resume in (False, True):
-            with pytest.raises(InvalidArgumentError, match=r"config\.json is damaged.*--force"):
+            with pytest.raises(InvalidArgumentError, match=r"a readable config\.json.*--force"):
                 five_stages(whole, resume=resume)
         five_stages(whole, force=True)
         assert json.loads(path.read_text())["settings"]["members"] == 10

@@ -129,7 +129,8 @@ class RunFolder:
     def examine(path: Path, config: Mapping[str, Any], *, resume: bool = False, force: bool = False) -> None:
         """Raise what the constructor would raise; touch nothing."""
         place = str(path)
-        if not path.exists() or (path.is_dir() and not any(p.name != _LOCK for p in path.iterdir())):
+        left = lambda name: name == _LOCK or LEFTOVER.fullmatch(name)  # by a run killed before its first file
+        if not path.exists() or (path.is_dir() and all(left(p.name) for p in path.iterdir())):
             if resume:
                 hint = "leave out --resume to start one"
                 raise InvalidArgumentError("out", place, "a folder with a run to resume", hint)
