@@ -1,4 +1,4 @@
-"""Images in a folder, for `fit` and `predict`: read with a word on what was done, their form kept with the model."""
+"""Images in a folder, for `fit` and `predict`: read with lines on stderr; their form is saved with the model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Stage = Callable[[str], None]
 
 
 def are_images(data: str, targets: str | None = None) -> bool:
-    """Whether `--data` is a folder of images, and not Zarr's; InvalidArgumentError where it is a folder of neither."""
+    """Whether `--data` is a folder of images, not a Zarr folder; InvalidArgumentError for a folder of neither."""
     folder = Path(data).expanduser()
     if "://" in data or not folder.is_dir() or any((folder / name).exists() for name in _ZARR):
         return False
@@ -38,7 +38,7 @@ def are_images(data: str, targets: str | None = None) -> bool:
 
 
 def read_labelled(o: Any, stage: Stage) -> Any:
-    """The labelled images (`et.data.LabelledImages`) of --data, with lines on stderr of what they are."""
+    """Read the labelled images (`et.data.LabelledImages`) of --data; describe them on stderr."""
     images = equitangents.data.load_labelled_images(
         o.data, o.targets, size=o.size, together=o.keep_together, skip_bad=o.skip_bad, progress=_progress(stage, o.data)
     )
@@ -47,7 +47,7 @@ def read_labelled(o: Any, stage: Stage) -> Any:
 
 
 def read_like(data: str, model: Path, skip_bad: bool, stage: Stage) -> Any:
-    """Images in the form of those that the model was fitted to; InvalidArgumentError where they are others."""
+    """Images in the form of the training images; InvalidArgumentError for images of another form."""
     form = form_of(model)
     if form is None:
         raise InvalidArgumentError("data", data, "arrays, since the model was fitted to arrays", "or fit on a folder")
@@ -58,7 +58,7 @@ def read_like(data: str, model: Path, skip_bad: bool, stage: Stage) -> Any:
 
 
 def check_array(x: LazyArray, model: Path) -> None:
-    """Raise where an array of numbers has another scale than the images, in [0, 1], that the model was fitted to."""
+    """Raise if an array of numbers is not scaled to [0, 1] as the training images were."""
     import numpy as np
 
     form = form_of(model)
@@ -73,7 +73,7 @@ def check_array(x: LazyArray, model: Path) -> None:
 
 
 def form_of(model: Path) -> Any:
-    """The form of the images that a saved model was fitted to; None for one of arrays."""
+    """Form of the training images of a saved model; None for a model of arrays."""
     from equitangents.ensembles.infinite.saving import about_model
     from equitangents.ensembles.saved_folder import damaged
 
