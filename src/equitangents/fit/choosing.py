@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 
 from equitangents._types import AnyAction, Numbers, Targets
 from equitangents.actions import Action
-from equitangents.actions.images import ImageMotions, ImageTurns, ResampledRotations
+from equitangents.actions.images import ExactRotations, ImageMotions, ResampledRotations
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.estimator import indices_of
@@ -264,7 +264,7 @@ def rotation_scores(
     edge. Empty if images are not square, for other groups, and if there is time for fewer than 40 copies.
     """
     n, group = len(x), result.trial.action
-    rotates = group is None or isinstance(group, (ImageTurns, ResampledRotations))
+    rotates = group is None or isinstance(group, (ExactRotations, ResampledRotations))
     count = min(_MAX_COPIES, _ANGLES * n, int(seconds * result.tried.images_per_second))
     if not rotates or x.shape[1] != x.shape[2] or count < _MIN_COPIES:
         return ()
