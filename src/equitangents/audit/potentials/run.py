@@ -22,10 +22,10 @@ from equitangents.audit.potentials.report import FORMAT, AtomsReason, AtomsRepor
 from equitangents.audit.potentials.results import (
     BrokenPose,
     Outcome,
-    Trial,
     Row,
     Sampling,
     StructureResult,
+    Trial,
     what_decides,
 )
 from equitangents.audit.potentials.structures import (
