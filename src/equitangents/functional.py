@@ -104,11 +104,11 @@ def empirical_ntk_fn(
         if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form is not None:
             return tangent_kernel(at, params, x1, x2, axes.form, method)
         rows = lambda p, x: [leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(at(p, x))]
-        whole = tangent_kernel(lambda p, x: jnp.concatenate(rows(p, x), axis=1), params, x1, x2, "full", method)
+        full = tangent_kernel(lambda p, x: jnp.concatenate(rows(p, x), axis=1), params, x1, x2, "full", method)
         parts, start = [], 0
         for leaf in leaves:
             here = slice(start, start + math.prod(leaf.shape[1:]))
-            parts.append(axes.of_full(whole[:, :, here, here].reshape((*whole.shape[:2], *leaf.shape[1:] * 2))))
+            parts.append(axes.of_full(full[:, :, here, here].reshape((*full.shape[:2], *leaf.shape[1:] * 2))))
             start = here.stop
         return jax.tree.unflatten(jax.tree.structure(found), parts)
 
@@ -172,7 +172,7 @@ def empirical_kernel_fn(
 
 
 def names_of(get: Get, *others: str) -> tuple[str, ...]:
-    """Requested names, in lower case; those of `others` are known, too."""
+    """The requested names, in lower case; `others` are also allowed."""
     names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
     known = tuple(dict.fromkeys(("nngp", "ntk", *others)))
     for name in names:
@@ -182,7 +182,7 @@ def names_of(get: Get, *others: str) -> tuple[str, ...]:
 
 
 def named(get: Get, names: Sequence[str], parts: Sequence[Any], title: str) -> Any:
-    """What was asked for: the part itself where `get` is a text, else a named tuple."""
+    """The requested parts: a single one if `get` is a text, else a named tuple."""
     return parts[0] if isinstance(get, str) else _record(title, tuple(names))(*parts)
 
 
@@ -242,7 +242,7 @@ def _first_dtype(params: Params) -> Any:
     """The dtype of the first floating-point parameter; raises NetworkError if there is none."""
     leaves = jax.tree.leaves(params)
     if not leaves:
-        raise NetworkError("params holds no parameters, so there is no tangent kernel")
+        raise NetworkError("params", params, "at least one parameter")
     found = [getattr(leaf, "dtype", np.dtype(float)) for leaf in leaves if _is_floating(leaf)]
     if not found:
         check_floating(params)
@@ -296,11 +296,11 @@ class Axes:
         size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
         return jnp.einsum(f"{first}{summed},{second}{summed}->{out}", a, b, precision="highest") / size
 
-    def of_full(self, whole: jax.Array) -> jax.Array:
+    def of_full(self, full: jax.Array) -> jax.Array:
         """The kernel from that of all pairs of outputs, (N1, N2, *outputs, *outputs)."""
-        first, second, out, trace = self._letters(whole.ndim // 2)
-        size = int(np.prod([whole.shape[0] if i == 0 else whole.shape[1 + i] for i in trace], dtype=np.int64))
-        return jnp.einsum(f"{first[0]}{second[0]}{first[1:]}{second[1:]}->{out}", whole) / size
+        first, second, out, trace = self._letters(full.ndim // 2)
+        size = int(np.prod([full.shape[0] if i == 0 else full.shape[1 + i] for i in trace], dtype=np.int64))
+        return jnp.einsum(f"{first[0]}{second[0]}{first[1:]}{second[1:]}->{out}", full) / size
 
 
 _EACH_SIDE = ("rng", "pattern")  # arguments of all inputs at a time, of which there may be two, one for each set
@@ -399,7 +399,7 @@ def _assembled(rows: list[list[Tree]]) -> Tree:
     """One kernel from its blocks; for trees and named tuples, one per entry."""
     first = rows[0][0]
     if hasattr(first, "cov1") or hasattr(first, "cov2"):
-        raise InvalidArgumentError("batch joins kernels between inputs: ask for get=('nngp', 'ntk')")
+        raise InvalidArgumentError("get", "cov1 and cov2", "('nngp', 'ntk'), which batch can join")
     leaves = [[jax.tree.leaves(block) for block in row] for row in rows]
     xp = jnp if isinstance(leaves[0][0][0], jax.Array) else np
     count = len(leaves[0][0])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,13 @@ def test_every_subpackage_of_the_contract_stands_in_the_table_on_two_screens():
     rows = [line for line in TEXT.split("## To add")[1].splitlines() if line.startswith("| a")]
     assert all(re.fullmatch(r"\d+", row.strip("| ").rsplit("|", 1)[1].strip()) for row in rows)
     assert len(TEXT.splitlines()) <= 90
+
+
+def test_every_class_has_a_name_of_its_own():
+    files = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
+    names = Counter(node.name for text in files for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
+    # two public names: the nonlinearity, and what neural-tangents returns
+    assert {name for name, count in names.items() if count > 1} == {"Gaussian"}
 
 
 def kept(*imports, layers=("top", "* | special", "base")):

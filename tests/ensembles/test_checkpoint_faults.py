@@ -164,10 +164,10 @@ def test_runs_of_other_arrays_are_not_continued_and_of_the_same_are(tmp_path, on
     )
     first = made(one).fit(x, Y)
     assert same(made(one).fit(x, Y, resume=True), jax.tree.leaves(first.params_))
-    said = "differing in network, optimizer or their settings"
-    with pytest.raises(InvalidArgumentError, match=said):
+    message = "differing in network, optimizer or their settings"
+    with pytest.raises(InvalidArgumentError, match=message):
         made(other).fit(x, Y, resume=True)
-    with pytest.raises(InvalidArgumentError, match=said):
+    with pytest.raises(InvalidArgumentError, match=message):
         first.set_params(**other).extend(4, x, Y)
     longer = made(one, checkpoint_dir=None, members=4).fit(x, Y)
     assert same(first.set_params(**one).extend(4, x, Y), jax.tree.leaves(longer.params_))

@@ -259,7 +259,7 @@ def path_of(kind: Kind, folder: Path) -> Path:
     return folder / ("m" + "".join(Path(kind.name).suffixes))
 
 
-def said(work: Callable[[], object]) -> tuple[object, str]:
+def outcome(work: Callable[[], object]) -> tuple[object, str]:
     """(what comes of it, "") or (None, what is said of it in one line, as the command line says it)."""
     try:
         return work(), ""

@@ -152,7 +152,7 @@ def rotations(group: Group | RotationGroup) -> LinearAction | ContinuousRotation
         raise InvalidTypeError(
             "group", group, "a group with 3×3 matrices: octahedral(), icosahedral(), so3(bandlimit), ..."
         )
-    if not group.turns_space:
+    if not group.rotates_space:
         raise InvalidArgumentError("group", group, "orthogonal matrices")
     return LinearAction(group, np.array(group.matrices), (2, 3), "rotations of 3-vectors")
 
@@ -211,7 +211,7 @@ def represented(group: SymmetryGroup, representation: RepresentationLike) -> Gro
 
 
 def as_output_action(value: AnyAction, group: SymmetryGroup) -> AnyAction:
-    """`value` itself, or the action on outputs if it is a representation or matrices (order, d, d)."""
+    """`value` itself if it is an action, else the action on outputs of a representation or matrices (order, d, d)."""
     if isinstance(value, Irrep | CompactIrrep | Representation) or (isinstance(value, np.ndarray) and value.ndim == 3):
         return represented(group, value)
     return value

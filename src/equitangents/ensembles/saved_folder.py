@@ -36,7 +36,7 @@ def check_place(path: Path) -> None:
     if (path / MODEL).is_file() or not path.exists():
         return
     if not path.is_dir() or not all(LEFTOVER.fullmatch(file.name) for file in path.iterdir()):
-        raise InvalidArgumentError(f"path is {str(path)!r}, which exists and is not a saved ensemble; choose another")
+        raise InvalidArgumentError("path", str(path), "a new path, or that of a saved ensemble")
 
 
 def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:
@@ -122,7 +122,7 @@ def save_members(estimator: BaseEstimator, path: Path) -> None:
 def load_members(
     cls: type[BaseEstimator], path: Path, replacements: dict[str, Any], form: Callable[[BaseEstimator], Tree]
 ) -> BaseEstimator:
-    """Read a fitted estimator of class `cls`; `form` returns the structure of its variables. See FiniteEnsemble.load."""
+    """Read a fitted estimator of class `cls`; `form` gives the structure of its variables; see `load`."""
     about = read_model(path, [cls.__name__], _ABOUT, {"format": FORMAT})
     try:
         state = dict(build(about["state"], about.array))

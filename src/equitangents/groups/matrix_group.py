@@ -34,7 +34,7 @@ class MatrixGroup(TableGroup):
         return rotation_angle(self.matrices[g])
 
     @property
-    def turns_space(self) -> bool:
+    def rotates_space(self) -> bool:
         """Whether the matrices are 3×3 and orthogonal."""
         return self.matrices.shape[1] == 3 and self._is_orthogonal
 

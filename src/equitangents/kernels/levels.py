@@ -36,19 +36,19 @@ class GridLevel:
 
     @property
     def grid(self) -> GridLevel:
-        """Itself, which levels of a group are not."""
+        """This level; levels of a group have no grid."""
         return self
 
     def after(self, op: Operation) -> GridLevel:
-        """The level after an operation; raises MixedOffsetsError where that mixes pair offsets."""
+        """The level after an operation; raises MixedOffsetsError if the operation mixes pair offsets."""
         return GridLevel(*op.grid_after(self.shape, self.wrap))
 
     def joins(self, other: Level) -> bool:
-        """Whether branches that end on both may be added."""
+        """Whether branches that end on these two levels may be added."""
         return self.shape == other.shape
 
     def common(self, other: GridLevel) -> GridLevel:
-        """A torus only if the other is: once a branch breaks it, the field is kept where all branches have it."""
+        """The level of two joined branches: a torus only if both are, since the field is kept where all have it."""
         return replace(self, wrap=self.wrap and other.wrap)
 
     @property
@@ -80,28 +80,26 @@ class GridLevel:
         return int(np.maximum(np.array(self.shape) - steps, 0).prod(axis=1).sum())
 
     def offsets_within(self, labels: np.ndarray) -> np.ndarray:
-        """The offsets between positions of one block, int32 (F, d); −1 is none."""
+        """The offsets between positions of one block, int32 (F, d); label −1 is no block."""
         blocks = [np.flatnonzero(labels == block) for block in range(labels.max() + 1)]
         return np.array(_needed_offsets(self, blocks), np.int32)
 
-    def finer(self, pool: Pool | WindowPool, differences: np.ndarray) -> np.ndarray:
+    def finer(self, pool: Pool | WindowPool, deltas: np.ndarray) -> np.ndarray:
         """The offsets before the pool between positions of two windows whose numbers have these differences (K, d)."""
         box = pool.box
         assert box is not None
-        along = [np.unique(column) for column in differences.T]
-        if len(differences) == np.prod(
-            [len(column) for column in along], dtype=np.int64
-        ):  # all combinations: axis by axis
+        along = [np.unique(column) for column in deltas.T]
+        if len(deltas) == np.prod([len(column) for column in along], dtype=np.int64):  # all combinations: axis by axis
             each = [_finer(column[:, None], box, self, slice(a, a + 1))[:, 0] for a, column in enumerate(along)]
             offsets = np.stack(np.meshgrid(*each, indexing="ij"), axis=-1).reshape(-1, len(each))
         else:
-            offsets = _finer(differences, box, self, slice(None))
+            offsets = _finer(deltas, box, self, slice(None))
         return offsets.astype(np.int32)
 
 
 @dataclass(frozen=True)
 class TableLevel:
-    """Positions moved by a group; row q of the table holds the partners of all positions."""
+    """Positions moved by a group; row q of the table holds the partners of all positions under q."""
 
     on_grid: ClassVar[Literal[False]] = False
     shape: ClassVar[tuple[int, ...]] = ()
@@ -110,7 +108,7 @@ class TableLevel:
 
     @property
     def tables(self) -> dict[str, np.ndarray]:
-        """Where the group moves positions, by key."""
+        """The group's position tables, by key."""
         return {self.table.key: self.table.array}
 
     @property
@@ -120,7 +118,7 @@ class TableLevel:
 
     @property
     def grid(self) -> NoReturn:
-        """None, where a group moves the positions."""
+        """None: a group moves the positions."""
         raise TypeError("a level whose positions a group moves is no grid")
 
     @property
@@ -137,34 +135,34 @@ class TableLevel:
         return np.asarray(_elements(self.table)[first, second])
 
     def held(self, offsets: np.ndarray) -> int:
-        """The number of positions with a partner, summed over offsets: all have one."""
+        """The number of positions with a partner, summed over offsets; every position has one."""
         return len(offsets) * self.positions
 
     def offsets_within(self, labels: np.ndarray) -> np.ndarray:
-        """The elements that join two positions of one block, int32 (F,); −1 is none."""
+        """The elements that join two positions of one block, int32 (F,); label −1 is no block."""
         moved = self.table.array
         if labels.max() == 0 and (labels == 0).all():
             return np.arange(len(moved), dtype=np.int32)
         joins = [((labels[row] == labels) & (labels >= 0)).any() for row in moved]
         return np.flatnonzero(joins).astype(np.int32)
 
-    def finer(self, pool: Pool | WindowPool, differences: np.ndarray) -> np.ndarray:
+    def finer(self, pool: Pool | WindowPool, deltas: np.ndarray) -> np.ndarray:
         """The elements that join positions of two blocks whose numbers have these differences (K, 1)."""
         assert isinstance(pool, Pool)
         labels = pool.labels.array
         wanted = np.zeros(2 * pool.blocks - 1, bool)
-        wanted[differences[:, 0] + pool.blocks - 1] = True
+        wanted[deltas[:, 0] + pool.blocks - 1] = True
         seconds = labels[self.table.array]
-        there = (seconds >= 0) & (labels >= 0)
-        joined = wanted[np.maximum(seconds, 0) - np.maximum(labels, 0) + pool.blocks - 1] & there
+        present = (seconds >= 0) & (labels >= 0)
+        joined = wanted[np.maximum(seconds, 0) - np.maximum(labels, 0) + pool.blocks - 1] & present
         return np.flatnonzero(joined.any(axis=1)).astype(np.int32)
 
     def joins(self, other: Level) -> bool:
-        """Whether branches that end on both may be added."""
+        """Whether branches that end on these two levels may be added."""
         return self == other
 
     def common(self, other: TableLevel) -> TableLevel:
-        """Itself."""
+        """This level."""
         return self
 
     def at_one_position(self) -> TableLevel:
@@ -193,18 +191,18 @@ def _needed_offsets(level: GridLevel, blocks: list[np.ndarray]) -> list[tuple[in
     return sorted(found)
 
 
-def _finer(differences: np.ndarray, box: Box, level: GridLevel, axes: slice) -> np.ndarray:
+def _finer(deltas: np.ndarray, box: Box, level: GridLevel, axes: slice) -> np.ndarray:
     """The finer offsets along some axes, in any order."""
     shape, stride = np.array(level.shape, np.int64)[axes], np.array(box.stride, np.int64)[axes]
     inside = np.array(list(itertools.product(*(range(1 - w, w) for w in box.window[axes]))), np.int64)
-    offsets = (differences[:, None] * stride + inside).reshape(-1, len(shape))
+    offsets = (deltas[:, None] * stride + inside).reshape(-1, len(shape))
     offsets = offsets if box.wrap else offsets[(np.abs(offsets) < shape).all(axis=1)]
     return np.unique(offsets % shape if level.wrap else offsets, axis=0)
 
 
 @lru_cache(maxsize=8)
 def _elements(table: FrozenArray) -> np.ndarray:
-    """(P, P'): which element of a group moves a position to another; row q of the table holds where q moves each."""
+    """The element of a group that moves a position to another, (P, P'); row q of the table holds the images under q."""
     rows, columns = table.array.shape
     found = np.empty((columns, columns), np.int64)
     found[np.arange(columns), table.array] = np.arange(rows)[:, None]

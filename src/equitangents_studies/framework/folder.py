@@ -71,9 +71,8 @@ def only_run(path: Path) -> Iterator[None]:
             path.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(path / _LOCK, "another run is writing here"))
         except StoreError:
-            raise InvalidArgumentError(
-                f"another run is writing into {path}; wait until it is done, or choose another folder with --out"
-            ) from None
+            remedy = "wait until it is done, or choose another"
+            raise InvalidArgumentError("out", str(path), "a folder that no run is writing to", remedy) from None
         except OSError as error:
             raise InvalidArgumentError("out", str(path), "a folder that can be written", str(error.strerror)) from None
         try:
@@ -91,8 +90,8 @@ class RunFolder:
     Long computations are stages: `stage(name, title, compute)` returns the arrays of `compute` and stores them with the
     run's fingerprint; a resumed run reads them instead. The caller holds the folder's lock (`only_run`).
 
-    Raises InvalidArgumentError where the folder holds something else, a finished run, or one of another study or with
-    other settings (unless `force`, which replaces it), or, with `resume`, no run to go on with.
+    Raises InvalidArgumentError if the folder holds other files, a finished run, or a run of another study or with other
+    settings (`force` replaces it), or if there is no run to `resume`.
     """
 
     def __init__(
@@ -141,18 +140,16 @@ class RunFolder:
             raise InvalidArgumentError("out", place, "a run of a study", hint)
         if held is None and not force:
             hint = "replace it with --force, or choose another folder with --out"
-            raise InvalidArgumentError(f"{path / 'config.json'} is damaged; {hint}")
+            raise InvalidArgumentError("out", str(path), "a run with a readable config.json", hint)
         if held is None or force:
             return
         differing = _differences(held, config)
         if resume and differing:
-            raise InvalidArgumentError(f"the run in {path} cannot be resumed with other settings: {differing}")
+            raise InvalidArgumentError("out", str(path), "a run with the same settings to resume", differing)
         then, now = (found.get("versions", {}).get("equitangents") for found in (held, config))
         if resume and None not in (then, now) and then != now:
-            raise InvalidArgumentError(
-                f"the run in {path} was begun by equitangents {then}, and this is {now}: go on with that version, or "
-                "start again without --resume"
-            )
+            remedy = f"it was begun by {then}: use that version, or leave out --resume"
+            raise InvalidArgumentError("out", str(path), f"a run by equitangents {now} to resume", remedy)
         if not resume and (differing or (path / "report.html").exists()):
             found, hint = "another run: " + differing, "choose another folder with --out, or replace it with --force"
             raise InvalidArgumentError(place, found if differing else "a finished run", remedy=hint, verb="holds")
@@ -306,7 +303,7 @@ class Sessions:
 
     @property
     def seconds(self) -> float:
-        """How long all sessions have taken so far."""
+        """Total time of all sessions so far, in seconds."""
         return float(sum(session["seconds"] for session in self._before)) + time.monotonic() - self._start
 
     def to_dict(self, ended: Ending) -> dict[str, Any]:

@@ -28,17 +28,17 @@ from equitangents.kernels.rotations import (
     choose,
     from_several_sides,
     pairs_of,
+    rotation_between_nodes,
+    rotation_to_node,
     sample,
     sections,
     surrogates,
-    turn_between_nodes,
-    turn_to_node,
 )
 from equitangents.kernels.scales import Values, any_traced, divided, law_of, norms, with_biases, with_derivatives_of
 
 
 def compute(
-    whole: Program[Sphere],
+    full: Program[Sphere],
     x1: ArrayLike,
     x2: ArrayLike | None = None,
     engine: str | None = None,
@@ -47,13 +47,13 @@ def compute(
 ) -> Kernels:
     """`Kernels` between signals x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2).
 
-    `own`: of each signal of x1 with itself, each (N,). Raises MemoryLimitError where they cannot fit in memory. There
+    `own`: of each signal of x1 with itself, each (N,). Raises MemoryLimitError if they cannot fit in memory. There
     are no fields: `part` is None.
     """
-    program = sections(whole)
+    program = sections(full)
     if own:
         x2 = x1
-    choice = choice_of(whole, engine)
+    choice = choice_of(full, engine)
     rules, dtype = rules_of(choice.engine), precision.working_dtype(x1, x2)
     if not own:
         check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
@@ -83,7 +83,7 @@ def compute(
 
 
 def _traced(program: RotationSections, resolution: int, rules: RotationRules, own: bool) -> scales.Traced:
-    """Kernels of traced signals, with the derivatives of the reference engine, which keeps angles."""
+    """Kernels of traced signals, with the derivatives of the reference engine, which computes with angles."""
 
     def by(rules: RotationRules, x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
         return rules.traced(program, resolution, x1, x2, own)
@@ -95,9 +95,9 @@ def _traced(program: RotationSections, resolution: int, rules: RotationRules, ow
     return by_angles if rules.differentiable else with_derivatives_of(by_angles, lambda *inputs: by(rules, *inputs))
 
 
-def choice_of(whole: Program[Sphere], engine: str | None) -> EngineChoice:
+def choice_of(full: Program[Sphere], engine: str | None) -> EngineChoice:
     """The engine that runs the program; raises InvalidArgumentError if a named one cannot."""
-    program = sections(whole)
+    program = sections(full)
 
     def obstacle(candidate: Engine) -> str | None:
         return "it has no rule for rotations" if candidate.rotations is None else candidate.rotations.obstacle(program)
@@ -112,9 +112,9 @@ def rules_of(engine: Engine) -> RotationRules:
 
 
 def find_resolution(program: RotationSections, x1: ArrayLike, x2: ArrayLike | None, rules: RotationRules) -> Resolution:
-    """The resolution for these signals; for traced ones it is measured on random signals, as notes say.
+    """The resolution for these signals; for traced ones it is measured on random signals, with a note.
 
-    The compiled engine measures it where it can, since JAX compiles each resolution; else `rules` do.
+    The compiled engine measures it if it can, since JAX compiles each resolution; else `rules` do.
     """
     if not program.is_sampled:
         return Resolution(0, None, None)
@@ -129,9 +129,9 @@ def find_resolution(program: RotationSections, x1: ArrayLike, x2: ArrayLike | No
 
 
 def _comparable(program: RotationSections, x: np.ndarray) -> np.ndarray:
-    """Signals whose distances resolve their products: of unit scale, where the kernel just follows that.
+    """Signals rescaled so that distances resolve their products: to unit scale if the kernel is homogeneous.
 
-    Else the smallest are raised to 1e-8 of the largest, where networks are linear in them, or do not feel them.
+    Otherwise the smallest are raised to 1e-8 of the largest, if networks are linear in them, or insensitive to them.
     """
     logarithms = norms(x)
     if not np.isfinite(logarithms).any():
@@ -159,8 +159,8 @@ def _measured(program: RotationSections, x: np.ndarray, least: float, rules: Rot
 
     def values(r: int) -> Pair:
         # rotations do not change the kernel, but its error
-        turns = (turn_to_node(r), turn_between_nodes(r)) if behind else (turn_to_node(r),)
-        a, b = pairs_of(x, turns)
+        rotations = (rotation_to_node(r), rotation_between_nodes(r)) if behind else (rotation_to_node(r),)
+        a, b = pairs_of(x, rotations)
         return measuring.kernels(short, r, a, b, paired=True)
 
     with precision.scope(np.float64), jax.ensure_compile_time_eval():  # also while something else is traced
