@@ -121,17 +121,17 @@ def auto(images: Images, group: str | None, seed: int, minutes: float) -> Found:
 def simple(images: Images, group: str | None, seed: int, minutes: float) -> Found:
     """By the baselines of `fit`, trained on all training images, the test images being their one fold."""
     from equitangents.actions import as_action
-    from equitangents.fit.assessing import Problem
-    from equitangents.fit.baselines import baselines
+    from equitangents.fit.assessing import Folds
+    from equitangents.fit.baselines import fit_baselines
 
     x = np.concatenate([images.x, images.test_x])
     n, m = len(images.x), len(images.test_x)
     classes, numbers = np.unique(images.y, return_inverse=True)
     sets = [*images.sets, np.arange(n, n + m)]
-    problem = Problem(np.append(numbers, np.zeros(m, int)), tuple(map(str, classes)), sets, ((len(images.sets),),))
+    problem = Folds(np.append(numbers, np.zeros(m, int)), tuple(map(str, classes)), sets, ((len(images.sets),),))
     action = None if group is None else as_action("augmentation", group, x.shape)
     found, start = {}, time.perf_counter()
-    for name, probabilities in baselines(x, problem, action, seed):
+    for name, probabilities in fit_baselines(x, problem, action, seed):
         seconds = time.perf_counter() - start
         found[name] = measured(probabilities[n:], images.test_y, classes) | {"seconds": seconds}
         start = time.perf_counter()

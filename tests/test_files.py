@@ -14,16 +14,16 @@ import pytest
 
 from equitangents import files
 from equitangents.errors import StoreError
-from equitangents.files import alone, whole_file
+from equitangents.files import atomic_file, locked
 
 
 def test_a_file_appears_only_when_it_is_complete(tmp_path):
     path = tmp_path / "folder" / "page.html"
-    with whole_file(path) as partial:
+    with atomic_file(path) as partial:
         partial.write_text("half")
         assert not path.exists()
     assert path.read_text() == "half"
-    with pytest.raises(FileNotFoundError), whole_file(path) as partial:
+    with pytest.raises(FileNotFoundError), atomic_file(path) as partial:
         partial.with_name("no such folder").joinpath("x").write_text("broken")
     assert path.read_text() == "half"
     assert [p.name for p in path.parent.iterdir()] == ["page.html"]
@@ -33,7 +33,7 @@ def test_several_may_write_one_file_at_once(tmp_path):
     path, together = tmp_path / "a.txt", threading.Barrier(8)
 
     def write(i):
-        with whole_file(path) as partial:
+        with atomic_file(path) as partial:
             partial.write_text(str(i) * 1000)
             together.wait()
 
@@ -56,7 +56,7 @@ def test_what_a_dead_process_was_writing_is_removed_and_what_is_not_locked_yet_n
         unlink(file, **options)
 
     monkeypatch.setattr(Path, "unlink", observed)
-    with whole_file(tmp_path / "page.html") as partial:
+    with atomic_file(tmp_path / "page.html") as partial:
         partial.write_text("whole")
     os.close(descriptor)
     assert taken == [False]
@@ -64,15 +64,15 @@ def test_what_a_dead_process_was_writing_is_removed_and_what_is_not_locked_yet_n
 
 
 def test_what_a_living_process_writes_is_left_alone(tmp_path):
-    with whole_file(tmp_path / "page.html") as other:
-        with whole_file(tmp_path / "page.html") as partial:
+    with atomic_file(tmp_path / "page.html") as other:
+        with atomic_file(tmp_path / "page.html") as partial:
             partial.write_text("one")
         other.write_text("two")
     assert (tmp_path / "page.html").read_text() == "two"
 
 
 def held(path):
-    return alone(path, "wait for it")
+    return locked(path, "wait for it")
 
 
 def is_locked(path):
@@ -124,8 +124,8 @@ def test_a_lock_of_a_killed_process_is_free_also_for_the_same_number_on_the_same
         f"""
         import os, signal
         from pathlib import Path
-        from equitangents.files import alone
-        with alone(Path({str(tmp_path / "lock")!r}), ""):
+        from equitangents.files import locked
+        with locked(Path({str(tmp_path / "lock")!r}), ""):
             print(flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
         """

@@ -51,9 +51,9 @@ OTHERWISE = {  # where such a name means something else
 }
 
 
-def called_in(room):
-    """Functions, classes and their methods that a room names, by name."""
-    module = getattr(et, room)
+def called_in(subpackage):
+    """Functions, classes and their methods that a subpackage names, by name."""
+    module = getattr(et, subpackage)
     for name in module.__all__:
         called = getattr(module, name)
         yield name, called
@@ -62,18 +62,18 @@ def called_in(room):
             yield from ((f"{name}.{method}", it) for method, it in own if inspect.isroutine(it))
 
 
-@pytest.mark.parametrize("room", [n for n in et.__all__ if inspect.ismodule(getattr(et, n))])
-def test_arguments_have_one_name_in_every_room(room):
-    for name, called in called_in(room):
+@pytest.mark.parametrize("subpackage", [n for n in et.__all__ if inspect.ismodule(getattr(et, n))])
+def test_arguments_have_one_name_in_every_subpackage(subpackage):
+    for name, called in called_in(subpackage):
         if callable(called) and not (inspect.isclass(called) and issubclass(called, (BaseException, tuple))):
             try:
                 parameters = inspect.signature(called).parameters
             except ValueError:  # of a type alias
                 continue
             # irreps of groups are over a field of numbers
-            otherwise = "field" if name.endswith("Group.irreps") else OTHERWISE.get(f"{room}.{name}", "")
+            otherwise = "field" if name.endswith("Group.irreps") else OTHERWISE.get(f"{subpackage}.{name}", "")
             other = set(SAME_AS) & set(parameters) - set(otherwise.split())
-            assert not other, f"{room}.{name}: {[SAME_AS[p] for p in other]}"
+            assert not other, f"{subpackage}.{name}: {[SAME_AS[p] for p in other]}"
 
 
 class TestProgress:

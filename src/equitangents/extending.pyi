@@ -22,11 +22,11 @@ from .validation import (
 # files
 from .ensembles.archives import Archive, write_archive
 from .foreign_files import UNREADABLE, read_json, read_named
-from .files import LEFTOVER, alone, file_bytes, open_regular, real, whole_file
+from .files import LEFTOVER, atomic_file, file_bytes, locked, open_regular, real
 from .formatting import duration, quoted, unquoted
 
 # options of commands
-from .cli.options import one_of, there, writable
+from .cli import options
 
 # layers
 from .nn.group_conv import box_offsets
@@ -54,7 +54,7 @@ __all__ = [
     "Targets",
     "Weights",
     "Workers",
-    "alone",
+    "atomic_file",
     "box_offsets",
     "check_array",
     "check_choice",
@@ -67,10 +67,11 @@ __all__ = [
     "check_whole",
     "duration",
     "file_bytes",
+    "locked",
     "machine_memory",
     "member_outputs",
-    "one_of",
     "open_regular",
+    "options",
     "planned_job",
     "precision",
     "process_memory",
@@ -80,10 +81,7 @@ __all__ = [
     "real",
     "require",
     "standard_normal",
-    "there",
     "unknown",
     "unquoted",
-    "whole_file",
-    "writable",
     "write_archive",
 ]

@@ -38,12 +38,12 @@ _FAR = 0x7FFF0000  # where Windows locks a byte: what is written in the file sta
 
 
 @contextlib.contextmanager
-def alone(path: Path, otherwise: str, patience: float = _GLANCE) -> Iterator[None]:
+def locked(path: Path, message: str, patience: float = _GLANCE) -> Iterator[None]:
     """Create and hold the lock file `path`; remove it afterwards.
 
-    Raises StoreError(otherwise) if another process holds it for longer than `patience` seconds.
+    Raises StoreError(message) if another process holds it for longer than `patience` seconds.
     """
-    descriptor, owner = _held(path, otherwise, patience), os.getpid()
+    descriptor, owner = _held(path, message, patience), os.getpid()
     try:
         yield
     finally:
@@ -87,10 +87,10 @@ def _system_lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _held(path: Path, otherwise: str = "", patience: float = math.inf) -> int:
+def _held(path: Path, message: str = "", patience: float = math.inf) -> int:
     """Descriptor of the file `path`, created if needed, and locked where there are locks.
 
-    A file that is removed meanwhile is created again. Raises StoreError(otherwise) if another process holds it for
+    A file that is removed meanwhile is created again. Raises StoreError(message) if another process holds it for
     longer than `patience` seconds.
     """
     end = time.monotonic() + patience
@@ -98,12 +98,12 @@ def _held(path: Path, otherwise: str = "", patience: float = math.inf) -> int:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
         try:
             held = lock(descriptor)
-            if held is None and otherwise:
+            if held is None and message:
                 logger.warning("the file system of %s has no locks: let one process at a time work there", path)
             if held is None or (held and is_named(descriptor, path)):
                 return descriptor
             if not held and time.monotonic() > end:
-                raise StoreError(otherwise)
+                raise StoreError(message)
         except BaseException:
             os.close(descriptor)
             raise
@@ -117,7 +117,7 @@ def real(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path, *, once: bool = False) -> Iterator[Path]:
+def atomic_file(path: Path, *, once: bool = False) -> Iterator[Path]:
     """Temporary path to write to, which replaces `path` at the end, and is removed on errors.
 
     The name is unique, so that several processes may write one file at once; folders are made; the content is on disk

@@ -17,6 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -80,6 +81,7 @@ def read_entry(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 _PICKLED = "it is a pickle, and loading one runs whatever code its author put in"
 WHY = f"{_PICKLED}; --trust (trust=True) loads it all the same"
 _NO_PICKLES = f"{_PICKLED}; save arrays of numbers, and labels as text by y.astype(str), not arrays of objects"
+_EXPECTED = "an .npy or .npz file"
 _ARRAYS = b"\x93NUMPY", b"\x80"  # first bytes of .npy, and of pickles since protocol 2
 
 
@@ -88,9 +90,9 @@ def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]
 
     Arrays of objects are pickles, and refused. Raises InvalidArgumentError with `name` and what the file is instead.
     """
-    said = f"{name} is {str(path)!r}, which"
+    wrong = partial(InvalidArgumentError, name, str(path))
     if not Path(path).is_file():
-        raise InvalidArgumentError(f"{said} is not a file")
+        raise wrong("a file")
     try:
         with open_regular(Path(path)) as file:
             start = file.read(8)
@@ -107,11 +109,9 @@ def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]
     except UNREADABLE as error:
         why = " ".join(str(error).split())
         if "pickle" in why.lower():
-            raise InvalidArgumentError(f"{said} is not loaded: {_NO_PICKLES}") from None
-        raise InvalidArgumentError(f"{said} NumPy cannot read: {why or type(error).__name__}") from None
-    raise InvalidArgumentError(
-        f"{said} is neither .npy nor .npz; numpy.savez('data.npz', x=x, y=y) writes what is expected"
-    )
+            raise wrong("arrays of numbers", _NO_PICKLES) from None
+        raise wrong(_EXPECTED, why or type(error).__name__) from None
+    raise wrong(_EXPECTED, "numpy.savez('data.npz', x=x, y=y) writes one")
 
 
 def read_named(name: str, path: FileName, needed: Sequence[str]) -> dict[str, np.ndarray]:

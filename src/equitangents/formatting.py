@@ -11,6 +11,15 @@ from typing import Any
 _RUN = tuple("=+-@\t\r\n")
 
 
+def formatted(value: float, spec: str) -> str:
+    """A number in a format of Python, with the minus sign U+2212 and a space before the per cent sign.
+
+    >>> formatted(0.98, ".1%"), formatted(-19.34, "+.1f")
+    ('98.0 %', '−19.3')
+    """
+    return format(value, spec).replace("-", "−").replace("%", " %")
+
+
 def memory_size(number: float) -> str:
     """A number of bytes as text, in powers of 1,000.
 
@@ -62,12 +71,8 @@ def unquoted(text: str) -> str:
 def _is_run(text: str) -> bool:
     """Whether a spreadsheet would run the text without its leading apostrophes, so that `unquoted` inverts `quoted`."""
     bare = text.lstrip("'")
-    return bare.startswith(_RUN) and not _is_number(bare)
-
-
-def _is_number(text: str) -> bool:
     try:
-        float(text)
+        float(bare)
     except ValueError:
-        return False
-    return True
+        return bare.startswith(_RUN)
+    return False

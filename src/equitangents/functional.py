@@ -39,8 +39,7 @@ __all__ = [
 
 ApplyFn = Callable[..., Tree]  # f(params, x, **keywords)
 KernelFn = Callable[..., Tree]
-Get = str | Sequence[str] | None
-"""Names of kernels: one, several, or None for "nngp" and "ntk"."""
+Get = str | Sequence[str] | None  # names of kernels: one, several, or None for "nngp" and "ntk"
 _NUMBERED = dict(enumerate(METHODS))  # as in neural-tangents
 
 
@@ -105,11 +104,11 @@ def empirical_ntk_fn(
         if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form is not None:
             return tangent_kernel(at, params, x1, x2, axes.form, method)
         rows = lambda p, x: [leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(at(p, x))]
-        whole = tangent_kernel(lambda p, x: jnp.concatenate(rows(p, x), axis=1), params, x1, x2, "full", method)
+        full = tangent_kernel(lambda p, x: jnp.concatenate(rows(p, x), axis=1), params, x1, x2, "full", method)
         parts, start = [], 0
         for leaf in leaves:
             here = slice(start, start + math.prod(leaf.shape[1:]))
-            parts.append(axes.of_full(whole[:, :, here, here].reshape((*whole.shape[:2], *leaf.shape[1:] * 2))))
+            parts.append(axes.of_full(full[:, :, here, here].reshape((*full.shape[:2], *leaf.shape[1:] * 2))))
             start = here.stop
         return jax.tree.unflatten(jax.tree.structure(found), parts)
 
@@ -243,7 +242,7 @@ def _first_dtype(params: Params) -> Any:
     """The dtype of the first floating-point parameter; raises NetworkError if there is none."""
     leaves = jax.tree.leaves(params)
     if not leaves:
-        raise NetworkError("params holds no parameters, so there is no tangent kernel")
+        raise NetworkError("params", params, "at least one parameter")
     found = [getattr(leaf, "dtype", np.dtype(float)) for leaf in leaves if _is_floating(leaf)]
     if not found:
         check_floating(params)
@@ -297,11 +296,11 @@ class Axes:
         size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
         return jnp.einsum(f"{first}{summed},{second}{summed}->{out}", a, b, precision="highest") / size
 
-    def of_full(self, whole: jax.Array) -> jax.Array:
+    def of_full(self, full: jax.Array) -> jax.Array:
         """The kernel from that of all pairs of outputs, (N1, N2, *outputs, *outputs)."""
-        first, second, out, trace = self._letters(whole.ndim // 2)
-        size = int(np.prod([whole.shape[0] if i == 0 else whole.shape[1 + i] for i in trace], dtype=np.int64))
-        return jnp.einsum(f"{first[0]}{second[0]}{first[1:]}{second[1:]}->{out}", whole) / size
+        first, second, out, trace = self._letters(full.ndim // 2)
+        size = int(np.prod([full.shape[0] if i == 0 else full.shape[1 + i] for i in trace], dtype=np.int64))
+        return jnp.einsum(f"{first[0]}{second[0]}{first[1:]}{second[1:]}->{out}", full) / size
 
 
 _EACH_SIDE = ("rng", "pattern")  # arguments of all inputs at a time, of which there may be two, one for each set
@@ -340,11 +339,7 @@ def taylor_expand(f: Callable[..., Tree], params: Params, degree: int) -> Callab
 
     def expanded(other: Params, *args: Tree, **keywords: Tree) -> Tree:
         step = jax.tree.map(jnp.subtract, other, params)
-
-        def at(p: Params) -> Tree:
-            return f(p, *args, **keywords)
-
-        derivatives: list[Callable[[Params], Tree]] = [at]
+        derivatives: list[Callable[[Params], Tree]] = [lambda p: f(p, *args, **keywords)]
         for _ in range(degree):  # along the step
             derivatives.append(lambda p, f=derivatives[-1]: jax.jvp(f, (p,), (step,))[1])  # type: ignore[misc]
         terms = [derivative(params) for derivative in derivatives]
@@ -367,20 +362,17 @@ def batch(
 
     def batched(x1: Tree, x2: Tree | None = None, *args: Tree, **keywords: Tree) -> Tree:
         leaves, same = jax.tree.leaves(x1, is_leaf=_is_kernel), not jax.tree.leaves(x2)
-        n1, n2 = (
-            (0, 0) if _is_kernel(leaves[0]) else (len(leaves[0]), len(leaves[0] if same else jax.tree.leaves(x2)[0]))
-        )
+        others = leaves if same else jax.tree.leaves(x2)
+        n1, n2 = (0, 0) if _is_kernel(leaves[0]) else (len(leaves[0]), len(others[0]))
         if not size or (n1 <= size and n2 <= size):
             return kernel_fn(x1, x2, *args, **keywords)
-        rows = []
-        for i in range(0, n1, size):
-            row = []
-            for j in range(0, n2, size):
-                here = slice(i, i + size), slice(j, j + size)
-                other = None if same and i == j else _cut(x1 if same else x2, here[1])
-                row.append(kernel_fn(_cut(x1, here[0]), other, *args, **_cut_keywords(keywords, *here)))
-            rows.append(row)
-        return _assembled(rows)
+
+        def block(i: int, j: int) -> Tree:
+            here = slice(i, i + size), slice(j, j + size)
+            other = None if same and i == j else _cut(x1 if same else x2, here[1])
+            return kernel_fn(_cut(x1, here[0]), other, *args, **_cut_keywords(keywords, *here))
+
+        return _assembled([[block(i, j) for j in range(0, n2, size)] for i in range(0, n1, size)])
 
     return batched
 
@@ -407,7 +399,7 @@ def _assembled(rows: list[list[Tree]]) -> Tree:
     """One kernel from its blocks; for trees and named tuples, one per entry."""
     first = rows[0][0]
     if hasattr(first, "cov1") or hasattr(first, "cov2"):
-        raise InvalidArgumentError("batch joins kernels between inputs: ask for get=('nngp', 'ntk')")
+        raise InvalidArgumentError("get", "cov1 and cov2", "('nngp', 'ntk'), which batch can join")
     leaves = [[jax.tree.leaves(block) for block in row] for row in rows]
     xp = jnp if isinstance(leaves[0][0][0], jax.Array) else np
     count = len(leaves[0][0])

@@ -1,7 +1,7 @@
-"""Studies, each of which reproduces the claims of a paper with one command and says which of them hold.
+"""Studies: each reproduces the claims of a paper with one command and reports which of them hold.
 
-Beside them what they share with users: learning systems, baselines and data sets. This package is a user of
-`equitangents`: it imports the library's public names alone.
+It also holds what users can call: learning systems, baselines and data sets. This package is a user of `equitangents`:
+it imports only the library's public names.
 """
 
 import lazy_loader

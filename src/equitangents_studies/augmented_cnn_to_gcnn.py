@@ -86,7 +86,7 @@ class CnnToGcnnResults(Results):
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Ensemble sizes whose means are compared."""
+        """Ensemble sizes M at which the means are compared."""
         members = self.outputs[KINDS[0], self.widths[0], "test"].shape[1]
         return tuple(2**k for k in range((members // BATCHES).bit_length()))
 
@@ -110,8 +110,7 @@ class CnnToGcnnResults(Results):
     def limits(self, width: int, name: str, step: int) -> np.ndarray:
         """Unbiased D² from each batch of members, over the mean square prediction.
 
-        The squared distance S_M of means of M members has E S_M = D² + V/M, so D² = (M S_M − S_1)/(M − 1), M the
-        largest.
+        The squared distance S_M of means of M members has E S_M = D² + V/M, so D² = (M S_M − S_1)/(M − 1).
         """
         squares, most = self.squares(width, name, step), self.sizes[-1]
         found: np.ndarray = (most * squares[:, -1] - squares[:, 0]) / (most - 1)
@@ -126,7 +125,7 @@ class CnnToGcnnResults(Results):
         return t_interval(self.everywhere(self.limits))
 
     def mean_exponent(self) -> Estimate:
-        """The exponent of √(distance² − D²) against M, squares averaged over widths and sets, after the last step."""
+        """Exponent of √(distance² − D²) against M, from squares averaged over widths and sets, after the last step."""
         above = self.everywhere(self.squares) - self.mean_limit().value
         return _half(excess_exponent(np.array(self.sizes, float), list(above.T)))
 
@@ -272,7 +271,7 @@ def claims(settings: CnnToGcnnSettings, results: CnnToGcnnResults) -> Sequence[C
             ),
         ),
         claim(
-            "The means of infinitely many members are equal: what is left of their squared distance is at most "
+            "The means of infinitely many members are equal: their remaining squared distance is at most "
             f"{_LEFT:g} % of the mean square prediction",
             left,
             aggregate=("the mean over widths and inputs", results.mean_limit().times(100)),

@@ -112,7 +112,7 @@ class Claim:
 
     @property
     def interval_cell(self) -> str:
-        """The ends of the interval, or `covers` where there is none."""
+        """The ends of the interval; `covers` if there is no interval."""
         if self.covers in _WITHOUT or any(map(math.isnan, self.interval)):
             return self.covers if self.covers in _WITHOUT else "no interval"
         low, high = (format_number(end, self.interval, self.bound) for end in self.interval)
@@ -179,7 +179,7 @@ def decide(estimate: Estimate, bound: tuple[float, float]) -> Outcome:
 
 
 def margin(estimate: Estimate, bound: tuple[float, float]) -> float:
-    """How far inside the bound the interval lies; negative outside, −∞ where it is not a number."""
+    """Distance of the interval from the bound, positive inside and negative outside; −∞ for NaN."""
     finite = [m for m in (estimate.low - bound[0], bound[1] - estimate.high) if math.isfinite(m)]
     return min(finite) if finite and math.isfinite(estimate.value) else -math.inf
 

@@ -33,17 +33,7 @@ from equitangents_studies.common.rotation_bound import coarseness, largest_gradi
 from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.claims import (
-    Claim,
-    Records,
-    after,
-    claim,
-    exact,
-    ours,
-    proved,
-    theirs,
-    to_rounding,
-)
+from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 
@@ -101,7 +91,7 @@ class ContinuousSettings:
 
     @property
     def recipe(self) -> EnsembleRecipe:
-        """How image ensembles are trained."""
+        """Training of the image ensembles."""
         return EnsembleRecipe(
             self.patch, self.channels, self.image_members, self.ensembles, self.batch, self.learning_rate
         )
@@ -156,9 +146,7 @@ class ContinuousResults(Results):
         return (self.profile[way] ** 2).mean(axis=2) / self.size[way][..., None] ** 2
 
     def relative_noise_floor(self) -> np.ndarray:
-        """Mean square noise floor over the angles that resample, relative to the mean square prediction: (orders, T,
-        N).
-        """
+        """Mean square noise floor over resampled angles, relative to the mean square prediction: (orders, T, N)."""
         return (self.noise_floor[:, :, self.round_trip > 0] ** 2).mean(axis=2) / self.size["pixels"][..., None] ** 2
 
 
@@ -191,7 +179,7 @@ class ImageEnsembles(AnswersOnOrbits):
 def _images(
     settings: ContinuousSettings, data_dir: Path | None
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray]:
-    """Training inputs, test inputs, each by way, and targets."""
+    """Training inputs and test inputs, both by way, and targets."""
     source = data.load(settings.data, data_dir).subset(settings.train_images, settings.test_images, seed=settings.seed)
     side = source.shape[0] if settings.pixels is None else settings.pixels
     sized = (data.resize(x, (side, side)) for x in (source.train_x, source.test_x))
@@ -208,7 +196,7 @@ def _action(way: str, n: int) -> actions.Action:
 
 
 def measure(settings: ContinuousSettings, folder: RunFolder) -> ContinuousResults:
-    """Both ways in closed form for every k, then image ensembles."""
+    """Solve both ways in closed form for every k, then train image ensembles."""
     train, test, y = _images(settings, folder.data_dir)
     levels = {"way": WAYS, "k": settings.orders, "step": _steps(settings)}
     closed = [
@@ -284,7 +272,7 @@ def _closed(
         back = predict(there_and_back(fine, x))
         arrays["noise_floor"] = np.linalg.norm(by_element(fine, back) - means[:, :1], axis=-1)
     else:
-        rotate = lambda z, angle: np.asarray(actions.turn_rings(z, np.array([angle])))[0]
+        rotate = lambda z, angle: np.asarray(actions.rotate_rings(z, np.array([angle])))[0]
         gradients = largest_gradients(predict, rotate, x, k, settings.points)
         arrays["constant"] = gradients * np.sqrt((x**2).sum(axis=(1, 2, 3)))
     return arrays

@@ -46,9 +46,9 @@ TITLES = {"none": "no augmentation", "T": "tetrahedral", "O": "octahedral", "I":
 @dataclass(frozen=True)
 class ProductSettings:
     """`groups` are solved at infinite width, `trained_groups` trained too: T, O or I. Vectors have independent normal
-    components, those of the far set `stretch` times as large. `rotations` random ones test what lies between the
-    group's, and `points` places on the way to each are searched for the largest gradient. `rate` is a fraction of the
-    largest stable learning rate. Sizes are our choice.
+    components, those of the far set `stretch` times as large. `rotations` random rotations test between the group's;
+    the largest gradient is searched at `points` places on the chord to each. `rate` is a fraction of the largest stable
+    learning rate. Sizes are our choice.
     """
 
     groups: tuple[str, ...] = ("T", "O", "I")
@@ -89,7 +89,7 @@ FUNCTIONS = ("(1 − ηΘ/N)^t", "Θ⁻¹(1 − (1 − ηΘ/N)^t)", "Θ⁻¹K", 
 def functions_of_kernels(
     ntk: Float[np.ndarray, "n n"], nngp: Float[np.ndarray, "n n"], rate: float, step: int
 ) -> dict[str, Float[np.ndarray, "n n"]]:
-    """F(Θ, Θ⁻¹, K, K⁻¹) of six kinds, after `step` of gradient descent; AKAᵀ with A the second of them is Σ_t's."""
+    """Six functions F(Θ, Θ⁻¹, K, K⁻¹) after `step` steps of gradient descent."""
     one = np.eye(len(ntk))
     decay = np.linalg.matrix_power(one - rate / len(ntk) * ntk, step)
     learnt = np.linalg.solve(ntk, one - decay)
@@ -99,14 +99,14 @@ def functions_of_kernels(
 
 
 def shifts(group: Group, inputs: int) -> Int[np.ndarray, "order order_n"]:
-    """Π(g) as where each of the |G|·N inputs of an `orbit_batch` goes, for every g."""
+    """Π(g) for every g, as the new index of each of the |G|·N inputs of an `orbit_batch`."""
     return (np.asarray(group.table)[:, :, None] * inputs + np.arange(inputs)).reshape(group.order, -1)
 
 
 def largest_change(
     matrices: Mapping[str, Float[np.ndarray, "n n"]], permutations: Int[np.ndarray, "count n"]
 ) -> Float[np.ndarray, " matrices"]:
-    """max |ΠFΠᵀ − F| / max |F| over permutations, of every F; of F = 0 it is 0."""
+    """max |ΠFΠᵀ − F| / max |F| over permutations, for every F; 0 if F = 0."""
     off = lambda f: np.max([np.abs(f[np.ix_(p, p)] - f).max() for p in permutations])
     size = lambda f: np.abs(f).max() or 1.0
     return np.array([off(f) / size(f) for f in matrices.values()])
@@ -116,8 +116,8 @@ class ProductResults(Results):
     """`outputs` of members rotated back: ρ_Y(g)⁻¹ f(gx), the same for all g if f is equivariant; `mean_error` and
     `covariance_error`, largest relative violation in closed form; `between`, mean square violation under random
     rotations; `worst`, the largest violation of those rotations, and `bound`, κ (C(x) + |μ(x)|), both relative to the
-    root mean square of μ. `shift`: how far functions of the kernels are from commuting with the group's permutations of
-    the training set; `shuffled`: with another permutation.
+    root mean square of μ. `shift`: the `largest_change` of functions of the kernels under the group's permutations of
+    the training set; `shuffled`: under another permutation.
     """
 
     times: np.ndarray
@@ -158,7 +158,7 @@ def member_violations(results: ProductResults, name: str, key: str, time: int) -
 
 
 def gain(results: ProductResults, finer: str, coarser: str, level: float = 0.95) -> Estimate:
-    """Violation under random rotations after augmentation with one group over that with another, at the last step."""
+    """Violation under random rotations with the group `finer` over that with `coarser`, at the last step."""
     both = np.stack([results.between[finer][-1], results.between[coarser][-1]], axis=1)
     return bootstrap(both, lambda m: np.sqrt(m[:, 0] / m[:, 1]), confidence=level)
 
@@ -203,7 +203,7 @@ def _steps(settings: ProductSettings) -> np.ndarray:
 
 
 def _actions(name: str) -> tuple[actions.Action, actions.Action]:
-    """On pairs and on labels; without augmentation the violation is that of the tetrahedral group."""
+    """Actions on pairs and on labels; "none" has those of the tetrahedral group, to measure the violation."""
     group = SOLIDS["T" if name == "none" else name]()
     return pair_action(group), actions.rotations(group)
 
@@ -243,7 +243,7 @@ def _infinite(settings: ProductSettings, name: str, task: Task) -> Arrays:
 def _between(
     settings: ProductSettings, model: InfiniteEnsemble, group: MatrixGroup, x: np.ndarray, times: np.ndarray
 ) -> Arrays:
-    """|μ(Rx) − R μ(x)| under random rotations, its mean square relative to μ's, its largest, and the bound, (T, N)."""
+    """Mean square relative to μ's, largest, and bound of |μ(Rx) − R μ(x)| under random rotations, (T, N)."""
     rotations = special_ortho_group.rvs(3, size=settings.rotations, random_state=settings.seed)
     predict = lambda z: model.predict(z, time=times)
     rotate = lambda R: np.einsum("rij,nkj->rnki", R, x.reshape(len(x), 2, 3)).reshape(-1, 6)
@@ -265,8 +265,8 @@ def _between(
 
 
 def _shift(settings: ProductSettings, rates: Mapping[str, float], name: str, task: Task) -> Arrays:
-    """How far functions of the kernels on the augmented pairs are from commuting with the group's permutations of
-    them, after the last step; and with a permutation that belongs to no rotation, for comparison.
+    """max |ΠFΠᵀ − F| / max |F| of functions of the kernels on the augmented pairs after the last step, for the group's
+    permutations Π, and for a permutation that belongs to no rotation.
     """
     inputs, _ = _actions(name)
     x = _pairs(settings)["training"]
@@ -327,7 +327,7 @@ def _exact(results: ProductResults, table: dict[str, np.ndarray], names: Sequenc
 
 
 def _functions(settings: ProductSettings, table: dict[str, np.ndarray]) -> Records:
-    """How far each function of the kernels is from commuting, by group."""
+    """The permutation shift of each function of the kernels, by group."""
     of = lambda function, name: exactly(table[name][FUNCTIONS.index(function)])
     label = lambda function, name: f"{function}, {TITLES[name]}"
     return Records.over(of, label, function=FUNCTIONS, name=settings.groups)
@@ -368,7 +368,7 @@ def _trained_claims(settings: ProductSettings, results: ProductResults) -> list[
         return Records.over(of, _label, name=names, step=steps, pairs=SETS)
 
     single = t_interval(np.mean([member_violations(results, *cell) for cell in cells], axis=0))
-    share = "averaging over ever more members would leave (unbiased, so it may come out negative)."
+    share = "averaging over infinitely many members would leave (unbiased, so it may come out negative)."
     return [
         claim(
             "Single members are not equivariant: they violate it by more than 1 % of their outputs",
@@ -380,8 +380,8 @@ def _trained_claims(settings: ProductSettings, results: ProductResults) -> list[
             by=theirs(_BOUND_OURS, _EXPERIMENT),
         ),
         claim(
-            "The mean of ever more members is equivariant, at initialisation and at every later step, to within 3 % of "
-            "one member’s violation",
+            "The mean of infinitely many members is equivariant, at initialisation and at every later step, to within "
+            "3 % of one member’s violation",
             each(lambda of, name, pairs, time: mean_share(of, name, pairs, time, level).times(100)),
             measure="Share of the members’ mean square violation that " + share,
             covers="members",
@@ -390,8 +390,8 @@ def _trained_claims(settings: ProductSettings, results: ProductResults) -> list[
             by=proved(_BOUND_OURS, f"{_EXPERIMENT}; {_THEOREM}", "0 %"),
         ),
         claim(
-            "The covariance of ever more members is equivariant, at initialisation and at every later step, to within "
-            "3 % of one member’s violation",
+            "The covariance of infinitely many members is equivariant, at initialisation and at every later step, to "
+            "within 3 % of one member’s violation",
             each(lambda of, name, pairs, time: covariance_share(of, name, pairs, time, level).times(100)),
             measure="For products of outputs f(gx) f(gx′)ᵀ, whose mean is the second moment: share of their mean "
             "square violation that " + share,

@@ -86,7 +86,7 @@ class FiniteWidthSettings:
         return sorted(of[architecture])
 
     def members_of(self, architecture: str) -> int:
-        """How many networks of each width."""
+        """Number of networks of each width."""
         return {"mlp": self.members, "cnn": self.cnn_members, "gcnn": self.group_members}[architecture]
 
     def sizes_of(self, architecture: str) -> tuple[int, ...]:
@@ -125,7 +125,7 @@ class ImageProblem:
 
 
 def load_problem(settings: FiniteWidthSettings, name: str, data_dir: Path | None) -> ImageProblem:
-    """Raises DataNotFoundError or InvalidArgumentError where images are missing or do not fit."""
+    """The problem of one task. Raises DataNotFoundError or InvalidArgumentError for missing or wrong images."""
     if name == ISING:
         arrays = energy_task(settings.lattice, settings.train_spins, settings.test_spins, settings.seed)
         return ImageProblem("Ising energies", *arrays)
@@ -138,7 +138,7 @@ def load_problem(settings: FiniteWidthSettings, name: str, data_dir: Path | None
 
 
 class FiniteWidthResults(Results):
-    """`titles` of tasks; A and B at infinite width are `fluctuation` and `bias`; `changes` f(gx) − f(x) of members."""
+    """`titles` of tasks; `fluctuation` A and `bias` B at infinite width; `changes` f(gx) − f(x) of members."""
 
     titles: dict[str, str]
     steps: np.ndarray
@@ -157,7 +157,7 @@ class FiniteWidthResults(Results):
     def excess(self, architecture: str, task: str, width: int, time: int) -> Float[np.ndarray, " members"]:
         """A(n)/A(∞) − 1 after complete augmentation, one sample a member.
 
-        A(n): mean square change of every member less the square of their expected change.
+        A(n) is the mean square change of members minus the square of their expected change.
         """
         d = self.changes_of(architecture, task, "complete", width, time=time)
         fluctuations = (d**2).mean(axis=1) - squared_mean(d).value
@@ -218,7 +218,7 @@ def measure(settings: FiniteWidthSettings, folder: RunFolder) -> FiniteWidthResu
 
 
 def recorded_steps(settings: FiniteWidthSettings) -> np.ndarray:
-    """When changes are recorded."""
+    """Training steps at which changes are recorded."""
     return np.array(sorted(set(settings.steps)))
 
 
@@ -376,7 +376,7 @@ def architecture_claims(settings: FiniteWidthSettings, results: FiniteWidthResul
             f"After complete augmentation at most 3 % of the mean square change of {nouns} survives averaging, at "
             "every width",
             Records.over(left, label, **everywhere),
-            measure="Share of the members’ mean square change that averaging over ever more members would leave "
+            measure="Share of the members’ mean square change that averaging over infinitely many members would leave "
             "(unbiased, so it may come out negative).",
             covers="members",
             at_most=3,

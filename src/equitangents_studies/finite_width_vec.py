@@ -29,7 +29,7 @@ from equitangents_studies.common.system_runs import (
 from equitangents_studies.data import Dataset
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.catalogue import SYNERGY_AND_SYMMETRY as THEIRS
-from equitangents_studies.framework.claims import Claim, claim, estimate_text, exact, ours, proved, table, theirs
+from equitangents_studies.framework.claims import Claim, cell, claim, exact, ours, proved, table, theirs
 from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.systems import architecture, inference
@@ -41,9 +41,9 @@ INFERENCES = ("NN", "NN+")
 
 @dataclass(frozen=True)
 class VecWidthSettings(SystemSettings):
-    """VEC of `depth` hidden layers and each of `widths`, which double, `runs` each, on `train_images` and `test_images`
-    of its own, averaged down to `pixels`, for at most `epochs`; a width counts if at least `needed` of its runs do.
-    `ridge`: of the NTK, relative to the mean diagonal.
+    """VEC of `depth` hidden layers and each of `widths` (powers of 2), `runs` networks each, on `train_images` and
+    `test_images` of its own, averaged down to `pixels`, for at most `epochs`; a width counts if at least `needed` of
+    its runs do. `ridge`: of the NTK, relative to the mean diagonal.
     """
 
     train_images: int = 80
@@ -57,8 +57,8 @@ class VecWidthSettings(SystemSettings):
 
 
 class VecWidthResults(Results):
-    """`best`, `last` and `learnt`: accuracies of runs on test images, the highest along training and the last, and on
-    training images; `limit`: of the NTK, `draws`: of single infinitely wide networks.
+    """Accuracies of runs: `best` and `last` on test images along training, `learnt` on training images; `limit` of the
+    NTK, `draws` of single infinitely wide networks.
     """
 
     widths: tuple[int, ...]
@@ -70,12 +70,12 @@ class VecWidthResults(Results):
     draws: Keyed[np.ndarray] = by("group", "run draw")
 
     def counted(self, inference: str, group: str, width: int) -> np.ndarray:
-        """Accuracies of runs in percent, NaN for those that do not count."""
+        """Accuracies of runs in percent; NaN for runs that do not count."""
         i, key = self.widths.index(width), (inference, group)
         return counting(self.best[key][i], self.learnt[key][i])
 
     def successful(self, inference: str, group: str, width: int) -> int:
-        """How many runs count."""
+        """Number of runs that count."""
         return int(np.isfinite(self.counted(inference, group, width)).sum())
 
     def accuracy(self, inference: str, group: str, width: int) -> Estimate:
@@ -91,7 +91,7 @@ class VecWidthResults(Results):
         return self._mean(self._cost(inference, width))
 
     def mean_cost(self) -> Estimate:
-        """The mean cost over all inferences and widths at which enough runs count."""
+        """Mean `cost` over all inferences and widths at which enough runs count."""
         every = [(how, w) for how in INFERENCES for w in self.widths if self.cost(how, w).has_interval]
         return self._over_cells([self._cost(how, w) for how, w in every])
 
@@ -133,9 +133,7 @@ class VecWidthResults(Results):
         return Estimate(*(math.sqrt(value) for value in (ratio, ratio / high, ratio / low)))
 
     def _ahead(self, inference: str, group: str, width: int, of: str) -> np.ndarray:
-        """As in the source networks are taken at their best; single draws are compared with networks at the end of
-        training.
-        """
+        """As in the source networks are taken at their best, but for a comparison with single draws at the end."""
         if of == "mean":
             return self.counted(inference, group, width) - 100 * self.limit[group]
         i, key = self.widths.index(width), (inference, group)
@@ -169,7 +167,7 @@ _EIGENVALUE_INPUTS = 64
 
 
 def check_settings(settings: VecWidthSettings, data_dir: Path | None) -> None:
-    """Widths that double, and runs enough for an interval."""
+    """Require widths that double, and enough runs for an interval."""
     s = settings
     at_least(s, train_images=10, test_images=2, pixels=3, depth=1, runs=2, needed=2, epochs=1)
     check(s.ridge > 0, "ridge", s.ridge, "positive")
@@ -203,7 +201,7 @@ def _limit(settings: VecWidthSettings, images: list[Dataset], task: Task) -> Arr
 
 
 def _runs(settings: VecWidthSettings, images: list[Dataset], how: str, width: int, group: str, task: Task) -> Arrays:
-    """Runs of one width, (runs,) by the keys of `counted_runs`."""
+    """Runs of one width: arrays (runs,) by the keys of `counted_runs`."""
     learning = inference(how, epochs=settings.epochs, eigenvalue_inputs=_EIGENVALUE_INPUTS)
     assert isinstance(learning, GradientInference)
     net = architecture("VEC", settings.depth, width)
@@ -354,7 +352,7 @@ def _table(s: VecWidthSettings, results: VecWidthResults) -> Table:
         cells = []
         for w in results.widths:
             e, count = results.accuracy(how, group, w), results.successful(how, group, w)
-            number = estimate_text(e) if np.isfinite(e.value) else "–"
+            number = cell(e) if np.isfinite(e.value) else "–"
             cells.append(f"{number}; {count} of {s.runs}")
         rows.append([f"{how}, {group}", *cells])
     for group in GROUPS:

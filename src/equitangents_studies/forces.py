@@ -86,9 +86,9 @@ class WaterTensors:
 
 class ForcesResults(Results):
     """Absolute errors on test frames by target: `energies` in eV, `forces` in eV/Å, mean over components. `gradient`,
-    `curl`, `rotated_energies`, `rotated_forces`: relative violations of what must hold, the last two for every
-    rotation. `water` holds what was measured on dipoles and polarisabilities of water, and is empty without a file.
-    `deviation` is the mean absolute deviation of (energies, force components) from their mean.
+    `curl`, `rotated_energies`, `rotated_forces`: relative violations of identities, the last two for every rotation.
+    `water` has errors of water's dipoles and polarisabilities, and is empty without a file. `deviation` is the mean
+    absolute deviation of (energies, force components) from their mean.
     """
 
     energies: Keyed[np.ndarray] = by("target", "size frame")
@@ -127,7 +127,7 @@ def _has_water(settings: ForcesSettings, data_dir: Path | None) -> bool:
 
 
 def measure(settings: ForcesSettings, folder: RunFolder) -> ForcesResults:
-    """Three ways of training at every size, laws of the largest, and dipoles of water."""
+    """Train on three targets at every size; check identities at the largest; learn tensors of water."""
     train, test = frames(settings, folder)
     water = partial(learn_water, settings, folder.data_dir)
     found = measured(
@@ -157,7 +157,7 @@ def frames(settings: ForcesSettings, folder: RunFolder) -> tuple[data.MoleculeSe
 
 
 def toy_frames(count: int, displacement: float, rng: np.random.Generator) -> data.MoleculeSet:
-    """Displaced methanol with the energies and forces of ASE's EMT: smooth, but no chemistry."""
+    """Displaced methanol with energies and forces of ASE's EMT: smooth, but not realistic."""
     molecule = require("ase.build", "studies", "the study forces").molecule
     EMT = require("ase.calculators.emt", "studies", "the study forces").EMT
     still, energies, forces, positions = molecule("CH3OH"), [], [], []
@@ -252,7 +252,7 @@ def check_water(settings: ForcesSettings, data_dir: Path | None) -> None:
 
 
 def rotate_tensors(tensors: np.ndarray, rotations: np.ndarray) -> np.ndarray:
-    """Vectors (N, 3) or matrices (N, 3, 3), each with its own rotation (N, 3, 3), or all with one (1, 3, 3)."""
+    """Rotate vectors (N, 3) or matrices (N, 3, 3) by one rotation each (N, 3, 3), or all by one (1, 3, 3)."""
     return (
         (rotations @ tensors[..., None])[..., 0]
         if tensors.ndim == 2
@@ -400,7 +400,7 @@ _COLOURS = dict(zip(TARGETS, (palette.VERMILLION, palette.GREEN, palette.BLUE), 
 
 
 def present(settings: ForcesSettings, results: ForcesResults, folder: RunFolder) -> list[Shown]:
-    """Learning curves, and tensors of water where they were learnt."""
+    """Learning curves, and tensors of water if they were learnt."""
     tensors = [_tensors(settings, results, folder)] if results.water else []
     return [_curves(settings, results, folder), *tensors]
 

@@ -70,7 +70,7 @@ class UniformResults(Results):
 
 
 def check_settings(settings: UniformSettings, data_dir: Path | None) -> None:
-    """Members enough for an interval, samples enough for a p-value below the level."""
+    """Require enough members for an interval and enough samples for a p-value below the level."""
     at_least(settings, train_images=20, test_images=2, pixels=2, depth=1, width=1, epochs=1, narrow=1)
     check(settings.members >= 5, "members", settings.members, "at least 5, for an interval")
     asked_images(settings, data_dir)
@@ -90,7 +90,7 @@ def measure(settings: UniformSettings, folder: RunFolder) -> UniformResults:
 
 
 def sides(settings: UniformSettings) -> list[int]:
-    """Pixels a side that κ is computed at: 1, 2, 4, …, and those of the networks."""
+    """Image sides at which κ is computed: 1, 2, 4, … and the networks' side."""
     smaller = [2**i for i in range(settings.pixels.bit_length()) if 2**i < settings.pixels]
     return [*smaller, settings.pixels]
 

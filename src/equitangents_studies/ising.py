@@ -142,9 +142,7 @@ def std_ratio(settings: IsingSettings, results: IsingResults, width: int, name: 
 
 
 def std_by_block(settings: IsingSettings, results: IsingResults, width: int, name: str, time: int) -> np.ndarray:
-    """Mean logarithm of the relative orbit std of means of M, of every disjoint block of the largest M members:
-    (blocks, groups).
-    """
+    """Mean log of the relative orbit std of ensembles of M within each block of max(M) members: (blocks, groups)."""
     y, largest = results.members[width, name][time].astype(np.float64), max(settings.groups)
     y = y[: len(y) // largest * largest].reshape(-1, largest, *y.shape[1:])
 
@@ -225,7 +223,7 @@ def targets(settings: IsingSettings, spins: np.ndarray) -> np.ndarray:
 
 
 def measure(settings: IsingSettings, folder: RunFolder) -> IsingResults:
-    """The closed form first, then an ensemble per width, all at the same steps of full-batch gradient descent."""
+    """Solve the closed form and train an ensemble per width, at the same steps of full-batch gradient descent."""
     spins, times = _spins(settings), np.array(sorted({0, *settings.steps}))
     firsts = range(0, settings.members, settings.members_at_once)
     levels = {"width": sorted(settings.widths), "first": firsts, "spins": SETS, "step": times, "size": settings.groups}

@@ -53,9 +53,7 @@ PRESETS = presets(
 
 
 class ConvergenceResults(Results):
-    """`exact` kernels of infinite width, `means` over one batch of networks, and standard `errors` of the mean over all
-    networks.
-    """
+    """`exact` kernels of infinite width, `means` over a batch of networks, standard `errors` of the mean over all."""
 
     exact: dict[tuple[str, str], np.ndarray]
     means: Keyed[np.ndarray] = by("space kind", "width batch i j", of="{kind}")
@@ -63,7 +61,7 @@ class ConvergenceResults(Results):
 
 
 def network(space: str, width: int, settings: ConvergenceSettings) -> nn.Sequential:
-    """Lift, nonlinearity, group convolution, nonlinearity, mean over the group, dense layer of as many outputs."""
+    """Lift, nonlinearity, group convolution, nonlinearity, mean over the group, dense readout."""
     if space == "plane":
         group = wallpaper(4, False, (settings.lattice, settings.lattice))
         return nn.Sequential(
@@ -131,7 +129,7 @@ def deviations(results: ConvergenceResults, space: str, kind: str) -> np.ndarray
 def limits(
     settings: ConvergenceSettings, results: ConvergenceResults, space: str, kind: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(value, standard error), each (N, N), of K in mean(n) = K + b/n, fitted to the widest networks."""
+    """Fit mean(n) = K + b/n to the widest networks: K and its standard error, each (N, N)."""
     n = np.array(settings.widths[-_FITTED:], float)
     means = results.means[space, kind][-_FITTED:].mean(axis=1)
     weights = 1 / results.errors[space, kind][-_FITTED:] ** 2

@@ -39,7 +39,7 @@ from equitangents_studies.systems.grams import GroupGrams
 
 @dataclass(frozen=True, eq=False)
 class Tissue:
-    """Images (N, pixels, pixels, C) with labels; `specimen` numbers what must stay on one side of a split."""
+    """Images (N, pixels, pixels, C) with labels; a `specimen` must not be split between training and test."""
 
     x: Float[np.ndarray, "n height width channels"]
     y: Int[np.ndarray, " n"]
@@ -71,12 +71,13 @@ def load_tissue(name: str, data_dir: Path | None, *, count: int | None, pixels: 
     source = data.load(name, data_dir)
     height, width, _ = source.shape
     if height != width or pixels > height:
-        raise InvalidArgumentError(f"images of {name!r} are {height}×{width}; pixels was {pixels}")
+        expected = f"at most the side of square images; {name!r} has {height}×{width}"
+        raise InvalidArgumentError("pixels", pixels, expected, verb="was")
     x, y = source.pooled
     tiles = source.train_tile is not None and source.test_tile is not None
     specimen = np.concatenate([source.train_tile, source.test_tile]) if tiles else np.arange(len(x))
     if count is not None and count > len(x):
-        raise InvalidArgumentError(f"images was {count}; {name!r} has {len(x)}")
+        raise InvalidArgumentError("images", count, f"at most {len(x)} of {name!r}", verb="was")
     rng = np.random.default_rng(seed)
     rank = np.empty(len(x))
     for label in np.unique(y):
@@ -91,7 +92,7 @@ RIDGES = tuple(10.0 ** (p / 2) for p in range(-14, 3))  # relative to the kernel
 
 
 class Classifier(NamedTuple):
-    """Scores of classes are `kernel @ weights`; `ridge` is the one that was chosen."""
+    """Scores of classes are `kernel @ weights`; `ridge` is the chosen one."""
 
     weights: Float[np.ndarray, "training classes"]
     ridge: float
@@ -129,7 +130,7 @@ def element_kernels(
 ) -> GroupGrams:
     """The NTK Θ_g, (N, N), for one element of each pair g, g⁻¹; `step(done, total)` counts tiles.
 
-    Raises InvalidArgumentError where the kernel of single images is not invariant, so that one orbit does not suffice.
+    Raises InvalidArgumentError if the kernel is not invariant under moving both images.
     """
     group, n = action.group, len(x)
     if not net.invariant_under(action, x.shape[1:]):
@@ -151,7 +152,7 @@ def element_kernels(
 
 
 def elements_of(part: Action, whole: Action, x: Float[np.ndarray, "n ..."]) -> list[int]:
-    """The elements of `whole` that move the inputs x as those of `part` do, in the order of `part`."""
+    """For each element of `part`, the element of `whole` that moves the inputs x in the same way."""
     copies = np.asarray(whole.orbit(x))
     return [
         int(np.argmax([np.array_equal(image, np.asarray(part(h, x))) for image in copies]))
@@ -169,10 +170,10 @@ _SMALL = 8  # pixels of images on which the group convolutions themselves are co
 
 @dataclass(frozen=True)
 class MedicalSettings:
-    """`images` of `data` (None: all), averaged down to `pixels`, in `folds`: each is the test part once, the others are
-    trained on. Of every size in `sizes` up to `draws` disjoint training sets are taken. The first layer reads windows
-    of `patch` pixels with stride `stride`, `hidden_layers` of 3×3 convolutions follow, then the mean over positions.
-    `checked` images compare the invariant kernel with augmentation by hand.
+    """`images` of `data` (None: all), averaged down to `pixels`, are cross-validated in `folds`. For every size in
+    `sizes` up to `draws` disjoint training sets are drawn. The first layer reads windows of `patch` pixels with stride
+    `stride`, `hidden_layers` of 3×3 convolutions follow, then the mean over positions. `checked` images compare the
+    invariant kernel with augmentation by hand.
     """
 
     data: str = "histology_crc5"
@@ -196,10 +197,10 @@ PRESETS = presets(
 
 
 class MedicalResults(Results):
-    """`accuracy` and `ridge` are means over draws, on the images of each fold, the test part of a split.
+    """`accuracy` on the test fold of a split and chosen `ridge`, means over draws.
 
-    `equal` are largest relative differences, by what was compared: explicit augmentation with the invariant kernel,
-    group convolutions with the orbit mean.
+    `equal`: largest relative differences of explicit augmentation from the invariant kernel, and of group convolutions
+    from the orbit mean.
     """
 
     accuracy: Keyed[np.ndarray] = by("model", "split training_images", of="accuracy_{model}")
@@ -297,7 +298,7 @@ def _scores(settings: MedicalSettings, tissue: Tissue, grams: Arrays, task: Task
 
 
 def _equal(settings: MedicalSettings, tissue: Tissue, task: Task) -> Arrays:
-    """Largest relative differences, in float64: augmentation by hand against the orbit mean, and group convolutions."""
+    """Largest relative differences of explicit augmentation and group convolutions from the orbit mean, in float64."""
     differences: dict[str, float] = {}
     few, test = (tissue.x[i * settings.checked : (i + 1) * settings.checked].astype(np.float64) for i in (0, 1))
     targets = np.eye(tissue.classes)[tissue.y[: len(few)]]
@@ -324,8 +325,7 @@ def _equal(settings: MedicalSettings, tissue: Tissue, task: Task) -> Arrays:
 def group_convolutions(group: str, pixels: int) -> nn.Sequential:
     """Lift, ReLU, group convolution, ReLU, mean over the group (p4 for C4, p4m for D4); 3×3 windows, all rotations.
 
-    Windows are lists of elements, which avoids the shortcut for symmetric boxes: the result does not assume the
-    theorem.
+    Windows are lists of elements, which avoids the shortcut for symmetric boxes that assumes the theorem.
     """
     G = wallpaper(4, group == "D4", (pixels, pixels))
     points = box_offsets((3, 3), (pixels, pixels))

@@ -1,5 +1,4 @@
-"""From MLPs to group-convolutional networks: augmenting an MLP's data equals building the symmetry into the
-architecture.
+"""From MLPs to group-convolutional networks: augmented data equal a symmetric architecture.
 
 With full windows Θ^GCNN(f, f′) = (1/|G|) Σ_g Θ^MLP(f, ρ(g) f′). Claimed: the mean of an augmented ensemble of MLPs is
 that of an ensemble of group-convolutional networks that see no augmentation, at all times, on and off the data.
@@ -117,13 +116,13 @@ class MlpToGcnnResults(Results):
     deep_exact: Keyed[np.ndarray] = by("frozen", "time inputs", of="same-weights-depth.same-weights")
 
     def trained(self, width: int, step: int, name: str, level: float = 0.95) -> Estimate:
-        """(E f^MLP − E f^GCNN)² over E (f^MLP)², members independent and training at zero output."""
+        """(E f^MLP − E f^GCNN)² over E (f^MLP)², for independent members that start at zero output."""
         plain, equivariant = (self.outputs[network, width, name][step] for network in NETWORKS)
         return second_moment_share(plain - equivariant, plain, confidence=level)
 
 
 def recorded_steps(settings: MlpToGcnnSettings) -> list[int]:
-    """When trained networks are recorded, initialisation included."""
+    """Training steps at which networks are recorded, including 0."""
     return sorted({0, *settings.steps})
 
 
@@ -185,7 +184,7 @@ def image_action(settings: MlpToGcnnSettings) -> actions.Action:
 
 
 def gcnn(settings: MlpToGcnnSettings, action: actions.Action, width: int, window: Any = "full") -> nn.Sequential:
-    """The group-convolutional network; `window` is that of the convolutions on the group."""
+    """The group-convolutional network with `window` on the group."""
     return networks.gcnn(
         action, width, settings.hidden_layers, window=window, W_std=settings.W_std, b_std=settings.b_std
     )
@@ -238,9 +237,7 @@ _LATE = 100.0  # kernels of narrow networks may be singular, so that training ha
 
 
 def measure(settings: MlpToGcnnSettings, folder: RunFolder) -> MlpToGcnnResults:
-    """Infinite width, at every depth too, then finite kernels with the same and with independent weights, then trained
-    networks.
-    """
+    """Infinite width at every depth; finite kernels with equal and with independent weights; trained networks."""
     pair, weights = dense_pair(settings), "Frozen kernels, {} weights, width "
 
     def deep(theorem: str, depth: int, task: Task) -> Arrays:
@@ -284,7 +281,7 @@ def measure(settings: MlpToGcnnSettings, folder: RunFolder) -> MlpToGcnnResults:
 
 
 def _exact(settings: MlpToGcnnSettings, pair: AugmentedPair, width: int, task: Task) -> Arrays:
-    """One network: its symmetrised kernel on augmented data, its orbit mean's kernel on the data; (times, sets)."""
+    """Difference of a network's symmetrised kernel on augmented data from its orbit mean's kernel, (times, sets)."""
     net, action, x = pair.plain(width), pair.action, pair.sets["training"]
     params = draw(net, (64, 1), settings.seed, width)
     pooled = FrozenKernel(gcnn(settings, action, width, [action.group.identity]), networks.same_weights(params))
@@ -303,7 +300,7 @@ def _exact(settings: MlpToGcnnSettings, pair: AugmentedPair, width: int, task: T
 
 
 def _drawn(settings: MlpToGcnnSettings, pair: AugmentedPair, width: int, task: Task) -> Arrays:
-    """Independent networks of either kind: squared distance of late predictions by frozen kernels, test images."""
+    """Squared distance of late predictions on test images by frozen kernels of independent networks of both kinds."""
     squares = np.empty(settings.draws)
     net, equivariant = pair.plain(width), pair.equivariant(width)
 

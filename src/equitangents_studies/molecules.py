@@ -45,7 +45,7 @@ class MoleculeFit(NamedTuple):
 
 
 def composition(molecules: Molecules, elements: tuple[int, ...]) -> Float[np.ndarray, "n elements"]:
-    """How many atoms of each element molecules have."""
+    """Number of atoms of each element in each molecule."""
     return (molecules.atomic_numbers[:, :, None] == np.array(elements)).sum(axis=1).astype(float)
 
 
@@ -152,7 +152,7 @@ def check_settings(settings: MoleculesSettings, data_dir: Path | None) -> None:
 
 
 def _molecules(settings: MoleculesSettings, data_dir: Path | None) -> data.MoleculeSet:
-    """As many as the largest training set and the test set together."""
+    """Molecules for the tuning, training and test sets."""
     return data.load_molecules(settings.data, data_dir, count=settings.sizes[-1] + settings.test, seed=settings.seed)
 
 
@@ -208,7 +208,7 @@ class _MoleculeProblem:
         return composition(self.molecules, self.molecules.elements)
 
     def split(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """(Training molecules in the order in which sizes take them, test molecules)."""
+        """(Training molecules in random order, test molecules); the training set of size n is the first n."""
         s = self.settings
         rng = np.random.default_rng((s.seed, index))
         test = s.tuning + rng.permutation(len(self.set) - s.tuning)[: s.test]
@@ -221,7 +221,7 @@ class _MoleculeProblem:
         return AtomSignals(self.settings.bandlimit, elements=self.molecules.elements)
 
     def scale(self, value: float) -> float:
-        """W_std of the first layer that gives signals this root mean square."""
+        """W_std of the first layer for a root mean square `value` of its signals."""
         return value / kernels.mean_square(self.signals, self.tuning) ** 0.5
 
     def vectors(self, name: str) -> Callable[[Molecules], np.ndarray]:
@@ -362,7 +362,8 @@ def claims(settings: MoleculesSettings, results: MoleculesResults) -> Sequence[C
         exact(
             "Renumbering a molecule’s atoms does not change the invariant kernel’s prediction, to rounding",
             {"": exactly(KCAL_PER_EV * np.abs(results.relabelled["so3"]).max())},
-            measure=f"Largest change of a prediction, {settings.moved} molecules, {settings.rotations} numberings.",
+            measure=f"Largest change of a prediction, {settings.moved} molecules in {settings.rotations} "
+            "numberings each.",
             at_most=1e-6,
             unit="kcal/mol",
             by=identity("theory; the bound is our choice"),

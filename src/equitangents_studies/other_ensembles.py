@@ -26,16 +26,7 @@ from equitangents_studies.common.orbits import deviations, orbit_batch
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved
-from equitangents_studies.framework.study import (
-    Arrays,
-    NamedStage,
-    RunFolder,
-    Shown,
-    Study,
-    Task,
-    check,
-    presets,
-)
+from equitangents_studies.framework.study import Arrays, NamedStage, RunFolder, Shown, Study, Task, check, presets
 
 INDEPENDENT = {
     "plain": "plain averaging",
@@ -51,8 +42,7 @@ CLOSED = {"posterior": "Bayesian posterior", "random-prior": "random prior"}
 
 @dataclass(frozen=True)
 class OtherEnsemblesSettings:
-    """Energies of the Ising model on a torus under rotations by 90°, all four in the data of all kinds but the
-    control's.
+    """Ising energies on a torus under rotations by 90°; the data contain all four, except for the control.
 
     `noise` is the variance of the posteriors' noise; `members` are independent ones of each kind.
     """
@@ -229,7 +219,7 @@ OPEN = f"open question of {EMERGENT_EQUIVARIANCE}"
 
 
 def claims(settings: OtherEnsemblesSettings, results: OtherEnsemblesResults) -> Sequence[Claim]:
-    """What the source says of plain averages; then expectations, closed forms and growth of the other kinds."""
+    """The source's claims about plain averages; expectations, closed forms and growth of the other kinds."""
     s, kinds = settings, tuple(INDEPENDENT)
     title = lambda kind: TITLES[kind]
     of_members = partial(claim, covers="members", unit="%")
@@ -259,7 +249,7 @@ def claims(settings: OtherEnsemblesSettings, results: OtherEnsemblesResults) -> 
             "The expectation over all that is random is invariant for every kind of ensemble, to within 4 % of one "
             "member’s mean square change",
             shares(*kinds),
-            measure="Share of the mean square change of one member that averaging over ever more independent "
+            measure="Share of the mean square change of one member that averaging over infinitely many independent "
             "ones would leave (unbiased, so it may come out negative).",
             at_most=4,
             by=ours(OPEN + "; the bound is our choice"),
@@ -274,17 +264,17 @@ def claims(settings: OtherEnsemblesSettings, results: OtherEnsemblesResults) -> 
             by=ours("expected of independent members; the bounds are our choice", stated="−1/2 (theory)"),
         ),
         of_members(
-            "The mean of ever more plainly trained, augmented networks is invariant, to within 2 % of one’s mean "
+            "The mean of infinitely many plainly trained, augmented networks is invariant, to within 2 % of one’s mean "
             "square change",
             shares("plain"),
-            measure="Share of the mean square change of one member that averaging over ever more of them would leave "
-            "(unbiased, so it may come out negative).",
+            measure="Share of the mean square change of one member that averaging over infinitely many of them would "
+            "leave (unbiased, so it may come out negative).",
             at_most=2,
             by=proved(f"{EMERGENT_EQUIVARIANCE}; the bound is our choice", "theorem of emergent equivariance", "0 %"),
         ),
         of_members(
-            "Without augmentation the mean of ever more networks is not invariant: more than 2 % of one’s mean square "
-            "change survives",
+            "Without augmentation the mean of infinitely many networks is not invariant: more than 2 % of one’s mean "
+            "square change survives",
             shares(*CONTROL),
             measure="The same share, of networks that saw every configuration in one orientation.",
             at_least=2,
@@ -304,9 +294,7 @@ _COLOURS = (
 
 
 def present(settings: OtherEnsemblesSettings, results: OtherEnsemblesResults, folder: RunFolder) -> list[Shown]:
-    """The change of ensembles of every kind against their size; a line shows 1/√M from plain averaging's first
-    point.
-    """
+    """The change of ensembles of every kind against their size, with 1/√M for comparison."""
     sizes = np.array(settings.sizes, dtype=float)
     with drawing.panels(
         folder,

@@ -70,7 +70,7 @@ PRESETS = presets(
 
 
 class AgreementResults(Results):
-    """`outputs` of networks, and the agreement that is `predicted`: mean, 95 % range."""
+    """`outputs` of networks, and the `predicted` agreement: mean and 95 % range."""
 
     images: Images
     action: actions.Action
@@ -205,9 +205,7 @@ def _towards(results: AgreementResults, name: str, step: int, members: int, leve
 
 
 def claims(settings: AgreementSettings, results: AgreementResults) -> Sequence[Claim]:
-    """The difference shrinks with width for single networks (with its exponent) and for ensembles; its remaining
-    size.
-    """
+    """The difference shrinks with width, for single networks and ensembles; its exponent and remaining size."""
     names, order = tuple(results.images.sets), results.action.group.order
     last, widths = results.steps[-1], results.widths
     several = [m for m in results.sizes if settings.members // m >= SEVERAL] or [1]
@@ -275,7 +273,7 @@ def claims(settings: AgreementSettings, results: AgreementResults) -> Sequence[C
 
 
 def present(settings: AgreementSettings, results: AgreementResults, folder: RunFolder) -> list[Shown]:
-    """Trained and expected agreement, and how their difference falls with width."""
+    """Trained and expected agreement, and the fall of their difference with width."""
     return [_over_members(results, folder)]
 
 

@@ -1,4 +1,4 @@
-"""How to spend a budget of augmented samples: complete, partial, random and importance-sampled group elements.
+"""Ways to spend a budget of augmented samples: complete, partial, random and importance-sampled group elements.
 
 The source leaves open how emergent invariance changes when the augmentation is incomplete. Here the infinitely wide
 ensemble is trained on b of |G| elements of every input, chosen in six ways, and compared with the complete one; and
@@ -8,7 +8,7 @@ many steps:
 complete   every epoch shows all |G| elements of every image
 random     each member draws a random element at every visit of an image
 spaced     b equally spaced elements, the subgroup of order b, of every image
-drawn      b random elements of each image's own, drawn once, the same for all members
+drawn      b random elements, drawn once for each image, the same for all members
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def importance(distances: Float[np.ndarray, "order n"]) -> Float[np.ndarray, "or
 def sample(
     strategy: str, budget: int, probabilities: Float[np.ndarray, "order n"], rng: np.random.Generator
 ) -> OrbitSample:
-    """`budget` elements of a cyclic group for every one of N inputs; `probabilities` are those of "important"."""
+    """Choose `budget` elements of a cyclic group for each of N inputs; "important" draws by `probabilities`."""
     order, n = probabilities.shape
     if strategy in ("subgroup", "nearby"):
         chosen = np.arange(budget) * (order // budget if strategy == "subgroup" else 1)
@@ -110,11 +110,11 @@ class SamplingSettings:
     """C_n, n = `order`, on rings of 8×8 digits, exact for every n; `budgets` are divisors of n; `draws` of every
     random choice; `times` in units of N/(η λ_max). Sizes are our choice.
 
-    Trained ensembles are CNNs of `channels` on images of `data`, the first layer of which reads patches of `patch` ×
-    `patch` pixels. C_n, n = `image_order`, rotates the images; `image_budget`, a divisor of n, is how many elements of
-    every image partial augmentation shows. Complete augmentation takes `epochs`, the other ways as many steps. Every
-    one of the `repetitions` (0: no training) has its own initial weights, random elements and, where there are more
-    than `image_train`, training images. `foreign` are sets unlike them: "photographs", "noise" or data sets.
+    Trained ensembles are CNNs of `channels` on images of `data`, with patches of `patch` × `patch` pixels in the first
+    layer, under C_n, n = `image_order`; partial augmentation shows `image_budget` elements of every image, a divisor of
+    n. Complete augmentation takes `epochs`, the other ways as many steps. Each of the `repetitions` (0: no training)
+    has its own initial weights, random elements and, if there are more than `image_train`, training images. `foreign`
+    are other test sets: "photographs", "noise" or data sets.
     """
 
     order: int = 16
@@ -155,7 +155,7 @@ class SamplingSettings:
 
     @property
     def recipe(self) -> EnsembleRecipe:
-        """How ensembles are trained: one at a time."""
+        """Training of the ensembles, one at a time."""
         return EnsembleRecipe(self.patch, self.channels, self.members, 1, self.batch, self.learning_rate)
 
 
@@ -201,7 +201,7 @@ class SamplingResults(Results):
 def compared(
     results: SamplingResults, a: str, b: str, budget: int, time: int, name: int, level: float = 0.95
 ) -> Estimate:
-    """Violation of one way over that of another: geometric means over draws (one value where nothing is drawn)."""
+    """Violation of strategy a over that of b: geometric means over draws (a single value if nothing is drawn)."""
     first, second = (results.violation[s][budget, :, time, name] for s in (a, b))
     if len(first) == 1:
         return bootstrap(np.log(second), lambda m: first[0] / np.exp(m), confidence=level)
@@ -209,7 +209,7 @@ def compared(
 
 
 def titles(order: int, budget: int) -> dict[str, str]:
-    """What each way of choosing elements shows of every image."""
+    """Title of each way of choosing elements."""
     return {
         "complete": f"all {order} elements",
         "random": "a random element at every visit",
@@ -220,13 +220,13 @@ def titles(order: int, budget: int) -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class TrainedEnsembles(AnswersOnOrbits):
-    """Ensembles by the way in which elements are chosen; their answers are those after the last epoch, (R, |G|, N)."""
+    """Predictions of ensembles, by the way of choosing elements, after the last epoch: (R, |G|, N)."""
 
     budget: int
 
     @property
     def repetitions(self) -> int:
-        """R."""
+        """Number of repetitions R."""
         return len(self.answers["complete"]["labels_test"])
 
     @property
@@ -243,7 +243,7 @@ def trained_means(
     samples: int,
     times: np.ndarray,
 ) -> Float[np.ndarray, "times points outputs"]:
-    """μ_t of gradient flow at rate 1 on (1/2·samples) Σ w |f − y|², for a kernel known on the data and across."""
+    """μ_t of gradient flow at rate 1 on (1/2·samples) Σ w |f − y|², from kernels `gram` and `cross`."""
     root = np.sqrt(weights)
     spectrum = decompose(gram * np.outer(root, root))
     flow, pull = Flow(1.0, samples), spectrum.vectors.T @ (root[:, None] * targets)
@@ -252,7 +252,7 @@ def trained_means(
 
 
 def measure(settings: SamplingSettings, folder: RunFolder) -> SamplingResults:
-    """The kernel on all pairs once, one small problem for every choice of elements, then trained ensembles."""
+    """Compute the kernel on all pairs once, solve a small problem per choice of elements, then train ensembles."""
     title = lambda strategy, budget: f"{STRATEGIES[strategy].capitalize()}, {budget} of {settings.order}"
     found = measured(
         folder,
@@ -273,7 +273,7 @@ def _inputs(settings: SamplingSettings) -> tuple[dict[str, np.ndarray], np.ndarr
 
 
 class _SamplingProblem(NamedTuple):
-    """The NTK on all pairs (g, i) and across to the orbits of every set, targets, times, P(g | x_i)."""
+    """NTK on all pairs (g, i) (`gram`) and to the orbits of every set (`cross`), targets, times, and P(g | x_i)."""
 
     gram: np.ndarray
     cross: np.ndarray
@@ -334,7 +334,7 @@ def _violations(sets: Sequence[np.ndarray]) -> Float[np.ndarray, "times sets"]:
 
 
 def trained_ensembles(settings: SamplingSettings, folder: RunFolder) -> TrainedEnsembles:
-    """One ensemble for every way and repetition, each a stage of its own."""
+    """Train one ensemble for every way and repetition, each as one stage."""
     images = load_images(settings.images, folder.data_dir)
     ways = titles(settings.image_order, settings.image_budget)
     done = folder.stages(
@@ -373,7 +373,7 @@ def _trained(settings: SamplingSettings, folder: RunFolder, way: str, repetition
 
 
 def shown(settings: SamplingSettings, way: str, images: Images, repetition: int) -> dict[str, Any]:
-    """The augmentation of a `DeepEnsemble`, or the images, rotated once."""
+    """Arguments of `DeepEnsemble`: the augmentation, or images rotated once."""
     action, budget = rotations(settings.image_order), settings.image_budget
     if way == "complete":
         return {"augmentation": action}

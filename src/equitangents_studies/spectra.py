@@ -59,8 +59,8 @@ _EXPLICIT = 6  # images whose copies are put into one matrix, to compare with
 
 @dataclass(frozen=True)
 class SpectraSettings:
-    """`images` of each of `sets` that is there ("digits" always is), averaged down to `pixels`; an MLP of
-    `hidden_layers`. Errors at `sizes`, `repetitions` times; spectra of `spectrum_images`. `ridge`: relative.
+    """`images` of each available one of `sets`, averaged down to `pixels`, for an MLP of `hidden_layers`. Errors at
+    `sizes` are repeated `repetitions` times; spectra use `spectrum_images`; `ridge` is relative to the mean diagonal.
     """
 
     sets: tuple[str, ...] = ("digits", "fashion_mnist")
@@ -109,12 +109,12 @@ class SpectraResults:
 
 
 def chosen_sets(settings: SpectraSettings, data_dir: Path | None) -> tuple[str, ...]:
-    """The data sets of the settings that are there."""
+    """The available data sets of the settings."""
     return tuple(name for name in settings.sets if data.available(name, data_dir))
 
 
 def check_settings(settings: SpectraSettings, data_dir: Path | None) -> None:
-    """Known groups and sets, sizes that the images suffice for."""
+    """Require known groups and sets, and enough images for the sizes."""
     at_least(settings, images=40, pixels=2, repetitions=2, spectrum_images=8, hidden_layers=1)
     check(settings.ridge > 0, "ridge", settings.ridge, "positive, since rotated images may be alike")
     check(len(settings.groups) > 0 and {*settings.groups} <= {*GROUPS}, "groups", settings.groups, f"of {(*GROUPS,)}")
@@ -241,7 +241,7 @@ def spectrum(
 ) -> tuple[Float[np.ndarray, " copies"], Float[np.ndarray, " n"]]:
     """Eigenvalues λ = Λ/(N|G|) of the kernel on all N|G| copies of x, and of the invariant network's, descending.
 
-    One irrep after another; the trivial one's are those of the invariant network.
+    Computed irrep by irrep; the trivial irrep's eigenvalues are those of the invariant network.
     """
     grams = group_grams(net, action, x, "ntk", step)
     irreps = fourier_irreps(grams.group)

@@ -73,7 +73,7 @@ class PathResults(Results):
     labels: np.ndarray
 
     def difference(self, other: str, width: int, time: float) -> np.ndarray:
-        """Outputs of VEC minus those of one of OTHERS, member by member."""
+        """Outputs of VEC minus those of `other`, one of OTHERS, member by member."""
         return self.vec[width, time] - (self.gap[width] if other == "GAP" else self.limit)
 
     def distance(self, other: str, width: int, time: float) -> InnerProduct:
@@ -107,7 +107,7 @@ def product(a: np.ndarray, b: np.ndarray) -> InnerProduct:
 
 
 def over_members(compute: Callable[..., float | np.ndarray], *products: InnerProduct) -> Estimate:
-    """`compute` of products, with its interval over members."""
+    """A function `compute` of products, with its jackknife interval over members."""
     whole = float(compute(*(p.whole for p in products)))
     without = np.asarray(compute(*(p.without for p in products)))
     m = len(without)
@@ -126,7 +126,7 @@ _EIGENVALUE_INPUTS = 64
 
 
 def check_settings(settings: PathSettings, data_dir: Path | None) -> None:
-    """A path that begins at the identity, members enough for an interval, channels that can be rotated."""
+    """Require a path that begins at the identity, enough members for an interval, and several channels."""
     at_least(settings, train_images=20, test_images=2, pixels=3, depth=1, members=5, epochs=1, ridge=0)
     times = settings.times
     check(len(times) >= 2 and times[0] == 0 and list(times) == sorted(set(times)), "times", times, "increasing from 0")
@@ -150,7 +150,7 @@ def measure(settings: PathSettings, folder: RunFolder) -> PathResults:
 
 
 def _limit(settings: PathSettings, images: Dataset, task: Task) -> Arrays:
-    """Predictions of infinitely wide VEC (test images, classes); moved images have the same."""
+    """Predictions of infinitely wide VEC (test images, classes), which are invariant under the moves."""
     system = System("I", architecture("VEC", settings.depth), KernelInference(ridge=settings.ridge))
     outputs = system.fit(images.train_x, images.targets).predict(images.test_x)
     task.step(1, 1)
@@ -184,9 +184,7 @@ def claims(settings: PathSettings, results: PathResults) -> Sequence[Claim]:
 
 
 def counted_widths(settings: PathSettings, results: PathResults) -> tuple[int, ...]:
-    """Widths at which VEC fits its training images at all times, the source's criterion; all widths if there is
-    none.
-    """
+    """Widths at which VEC fits its training images at all times, as in the source; all widths if none does."""
     learns = lambda w: min(results.learnt[w, t].mean() for t in settings.times) >= COUNTED
     return tuple(w for w in settings.widths if learns(w)) or settings.widths
 
@@ -204,7 +202,7 @@ def width_change(results: PathResults, widths: Sequence[int], times: Sequence[fl
 
 
 def _halves(found: Sequence[float | np.ndarray]) -> float | np.ndarray:
-    """The mean of the first half minus that of the second."""
+    """Mean of the first half of the entries minus that of the second half."""
     half = len(found) // 2
     return sum(found[:half]) / half - sum(found[half:]) / half
 

@@ -1,8 +1,8 @@
 """Which learning algorithm is symmetric under which group: six architectures, five groups, infinite and finite width.
 
-An algorithm is symmetric if predictions stay when training and test inputs are moved together. Theorem 4.1 of the
-source: FCN is symmetric under O(3d), LCN and infinitely wide VEC under O(3)^d, VEC of finite width, GAP and LAP under
-O(3)xI.
+An algorithm is symmetric if predictions do not change when training and test inputs are moved together. Theorem 4.1 of
+the source: FCN is symmetric under O(3d), LCN and infinitely wide VEC under O(3)^d, VEC of finite width, GAP and LAP
+under O(3)xI.
 """
 
 from __future__ import annotations
@@ -69,10 +69,9 @@ PRESETS = presets(
 
 
 class GroupsResults(Results):
-    """`kernels` and `predictions` are largest differences relative to the largest value,
-    `right` says whether each test image is classified rightly; at finite width the `numbers`
-    of the tests. `rate` of alarms of the two-sample test among `cases`, with its interval.
-    `embedded` by pairs of CHAIN: largest differences of outputs.
+    """`kernels` and `predictions` are largest differences relative to the largest value, `right` says whether each test
+    image is classified correctly; at finite width the `numbers` of the tests. `rate` of alarms of the two-sample test
+    among `cases`, with its interval. `embedded` by pairs of CHAIN: largest differences of outputs.
     """
 
     kernels: Keyed[float] = by("architecture group")
@@ -89,7 +88,7 @@ class GroupsResults(Results):
 
 
 def check_settings(settings: GroupsSettings, data_dir: Path | None) -> None:
-    """Images that blocks of 8 fit on, samples large enough for a p-value below the level."""
+    """Require an image side divisible by 8, and samples large enough for a p-value below the level."""
     at_least(settings, train_images=20, pooled_images=20, test_images=5, pixels=8, depth=1, finite_depth=1, width=1)
     at_least(settings, members=6, epochs=1, cases=1, ridge=0)
     check(settings.pooled_images <= settings.train_images, "pooled_images", settings.pooled_images,
@@ -133,7 +132,7 @@ def _infinite(settings: GroupsSettings, images: Dataset, name: str, task: Task) 
 
 
 def _finite(settings: GroupsSettings, name: str, task: Task) -> Arrays:
-    """Coupled networks where there are any, and else two samples of networks."""
+    """Test coupled networks if the coupling exists, else two samples of networks."""
     width = settings.width * (8 if name == "FCN" else 1)
     learning = GradientInference(members=2, epochs=settings.epochs, dtype="float64")
     system = System("I", architecture(name, settings.finite_depth, width), learning, settings.seed)
@@ -149,7 +148,7 @@ def _finite(settings: GroupsSettings, name: str, task: Task) -> Arrays:
 
 
 def _embedded(settings: GroupsSettings, task: Task) -> Arrays:
-    """Largest relative differences between networks and the larger ones that hold them, by pairs of CHAIN."""
+    """Largest relative differences between networks and their embeddings in larger ones, by pairs of CHAIN."""
     shape = (_EMBEDDED_PIXELS, _EMBEDDED_PIXELS, 3)
     x = np.random.default_rng(settings.seed).normal(size=(20, *shape))
     differences = []
@@ -177,7 +176,7 @@ def entries(expected: bool, *, finite: bool) -> list[tuple[str, str]]:
 
 
 def accuracy(right: np.ndarray, level: float = 0.95) -> Estimate:
-    """The share of test images, with an interval over them."""
+    """Accuracy on test images, with an interval over images."""
     return bootstrap(right.astype(float), confidence=level, bounds=(0, 1))
 
 

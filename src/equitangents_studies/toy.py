@@ -84,8 +84,8 @@ _GROUPS = 10  # disjoint parts of the ensemble, over which the interval of its m
 
 @dataclass(frozen=True, eq=False)
 class ToyPredictions:
-    """Predictions of the augmented ensemble at every time: orbits by region (T, M, |G|, N), those of infinite width
-    (T, |G|, N), and what the page shows on the square.
+    """Predictions of the augmented ensemble at every time: orbits by region (T, M, |G|, N), those of infinite width (T,
+    |G|, N), and maps on the square for the page.
     """
 
     orbits: tuple[np.ndarray, np.ndarray]
@@ -121,7 +121,7 @@ def member_sizes(results: ToyResults, region: int, step: int) -> np.ndarray:
 
 
 def parts(results: ToyResults, region: int, step: int) -> np.ndarray:
-    """Violation of the mean of each of ten disjoint parts of the ensemble, over the root mean square of members'."""
+    """Violation of the mean of each tenth of the ensemble over the members' root mean square violation."""
     d = violations(results.augmented, region)[results.at(step)]
     size = len(d) // _GROUPS
     means = (
@@ -137,7 +137,7 @@ def surviving(results: ToyResults, region: int, step: int, level: float) -> Esti
 
 
 def largest_change(results: ToyResults, means: tuple[np.ndarray, np.ndarray], region: int, step: int) -> Estimate:
-    """The largest violation of a closed-form mean, of which orbits by region are given."""
+    """Largest violation of a closed-form mean, given by region on orbits."""
     orbits = means[region][results.at(step)]
     return exactly(np.abs(orbits - orbits[:1]).max() / results.scale)
 
@@ -178,7 +178,7 @@ def _points(settings: ToySettings) -> dict[str, np.ndarray]:
 
 
 def measure(settings: ToySettings, folder: RunFolder) -> ToyResults:
-    """Train the ensemble, solve the infinite one, with augmentation and without, all at the same steps of descent."""
+    """Train the ensemble and solve the infinite one, with and without augmentation, at the same steps of descent."""
     points, times, action = (
         _points(settings),
         np.array(sorted({0, *settings.steps})),
@@ -288,7 +288,7 @@ def claims(settings: ToySettings, results: ToyResults) -> Sequence[Claim]:
         claim(
             "The ensemble mean is invariant, at initialisation and at every later step",
             each(lambda region, step: surviving(results, region, step, level)),
-            measure="Share of the members’ mean square change that averaging over ever more members would leave "
+            measure="Share of the members’ mean square change that averaging over infinitely many members would leave "
             "(unbiased, so it may come out negative).",
             covers="members",
             at_most=2,

@@ -181,7 +181,7 @@ def test_a_name_means_to_measures_what_it_means_to_audits(name, shape):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("Q8", "augmentation is 'Q8'; expected C4, D4"),
         ("c4", "augmentation is 'c4'; expected .*; did you mean 'C4'"),
@@ -191,12 +191,12 @@ def test_a_name_means_to_measures_what_it_means_to_audits(name, shape):
         ("octahedral", "expected vectors of space"),
     ],
 )
-def test_names_that_do_not_fit_are_refused_with_what_does(name, said):
-    with pytest.raises(et.errors.InvalidArgumentError, match=said):
+def test_names_that_do_not_fit_are_refused_with_what_does(name, message):
+    with pytest.raises(et.errors.InvalidArgumentError, match=message):
         et.InfiniteEnsemble(NET, augmentation=name).fit(IMAGES, LABELS)
-    with pytest.raises(et.errors.InvalidArgumentError, match=said):
+    with pytest.raises(et.errors.InvalidArgumentError, match=message):
         et.DeepEnsemble(NET, augmentation=name, members=1, epochs=1).fit(IMAGES, LABELS)
-    with pytest.raises(et.errors.InvalidArgumentError, match=said.replace("augmentation", "action")):
+    with pytest.raises(et.errors.InvalidArgumentError, match=message.replace("augmentation", "action")):
         et.metrics.equivariance_error(lambda x: x, name, IMAGES)
 
 

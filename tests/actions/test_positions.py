@@ -136,7 +136,7 @@ WEIGHTS = r"weights holds .*; expected positive numbers"
 
 
 @pytest.mark.parametrize(
-    ("make", "given", "error", "said"),
+    ("make", "given", "error", "message"),
     [
         (actions.permutations, (C2, [[1, 0], [0, 1]]), NotAnActionError, r"table\[0\] is \[1, 0\]; .* the identity"),
         (actions.permutations, (C2, [[0, 1], [1, 1]]), InvalidArgumentError, r"table\[1\] is \[1, 1\]"),
@@ -155,6 +155,6 @@ WEIGHTS = r"weights holds .*; expected positive numbers"
         *((actions.subset, (turn, [0, 1], [1, bad]), InvalidArgumentError, WEIGHTS) for bad in (0.0, -1.0, np.nan)),
     ],
 )
-def test_bad_input(make, given, error, said):
-    with pytest.raises(error, match=said):
+def test_bad_input(make, given, error, message):
+    with pytest.raises(error, match=message):
         make(*given)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import equitangents as et
-from equitangents.actions import ring_rotations, to_rings, turn_rings
+from equitangents.actions import ring_rotations, rotate_rings, to_rings
 from equitangents.errors import InvalidArgumentError, ShapeError
 from oracles.invariance import invariance_error
 
@@ -35,7 +35,7 @@ class TestRingRotations:
     @given(angle=st.floats(-7, 7), half=st.integers(0, 6), seed=st.integers(0, 99))
     def test_literally(self, angle, half, seed):
         ring = np.random.default_rng(seed).normal(size=2 * half + 1)
-        found = turn_rings(ring[None, None, :, None], [angle])[0, 0, 0, :, 0]
+        found = rotate_rings(ring[None, None, :, None], [angle])[0, 0, 0, :, 0]
         np.testing.assert_allclose(found, literally_turned(ring, angle), atol=1e-12)
 
     def test_even_number_of_angles(self):

@@ -28,21 +28,22 @@ def test_a_folder_is_chosen_for_and_predicted(run, tiles, monkeypatch):
         monkeypatch.setattr(f"equitangents.fit.baselines.{name}", value)
     status, out, err = run("fit", "--data", "tiles", "--group", "C4", "--minutes", 600, "--out", "model")
     assert status == 0, err
+    assert len(err.splitlines()) == len(set(err.splitlines()))  # each message once
     lines = out.splitlines()
-    labels = "Accuracy of left-out samples (95 %)", "Best baseline (95 %)", "Shown to be behind"
+    labels = "Accuracy on left-out samples (95 %)", "Best baseline (95 %)", "Baselines shown to be better"
     assert [line.startswith(label) for line, label in zip(lines, labels, strict=False)] == [True] * 3
-    at = lines.index("5 folds, samples left out 8 sets")
+    at = lines.index("5 folds, left out: 8 sets of samples; differences in percentage points")
     assert [line.split()[0] for line in lines[at + 3 : at + 8]] == [
         "chosen", "majority", "neighbours", "forest", "SVM",
     ]  # fmt: skip
     assert sum(line.startswith("*") for line in lines) == 1
     assert max(map(len, lines)) <= 80
     assert Path("model/report.html").is_file()
-    assert "near-duplicates" not in out
+    assert "Near-duplicates" not in out
     Path("tiles/dark/0/twin.png").write_bytes(Path("tiles/dark/2/02.png").read_bytes())
     fit = "fit", "--data", "tiles", "--minutes", 0.001, "--no-baselines", "--no-report", "--out", "other"
     lines = run(*fit)[1].splitlines()
-    assert lines[-3:-1] == ["near-duplicates (--keep-together)", "dark/0/twin.png  dark/2/02.png"]
+    assert lines[-3:-1] == ["Near-duplicates (see --keep-together)", "dark/0/twin.png  dark/2/02.png"]
     model = et.InfiniteEnsembleClassifier.load("model")
     assert model.temperature_ is not None
     assert run("predict", "model", "--data", "flat", "--out", "p.csv")[0] == 0
@@ -59,11 +60,13 @@ def test_a_column_or_an_array_says_what_leaves_together(run, tiles):
         et.data.load_labelled_images("flat", "labels.csv", together="patient")
     with pytest.raises(InvalidArgumentError, match="together is 'slide'; expected one folder a source"):
         et.data.load_labelled_images("tiles", together="slide")
+    status, _, err = run("fit", "--data", "flat", "--targets", "labels.csv", "--keep-together", "label", "--out", "m")
+    assert (status, "--keep-together has sets, 2; expected three or more" in err) == (2, True)
     y = np.arange(24) % 2
     np.savez("arrays.npz", x=RNG.normal(size=(24, 2)) + y[:, None], y=y, patient=np.arange(24) // 2 % 6 * 2 + y)
     arrays = "fit", "--data", "arrays.npz", "--net", "auto", "--no-baselines", "--minutes", 600, "--out", "model"
     status, out, _ = run(*arrays, "--keep-together", "patient")
-    assert (status, "samples left out 12 sets" in out) == (0, True)
+    assert (status, "left out: 12 sets of samples" in out) == (0, True)
     status, _, err = run(*arrays, "--keep-together", "clinic")
     assert (status, "expected clinic; it holds" in err) == (2, True)
 

@@ -50,7 +50,7 @@ def test_a_regression_has_the_depth_kernel_and_ridge_of_the_smallest_error_of_le
     at_zero = et.InfiniteEnsemble(model.net, kernel=model.kernel, ridge=1e-9, standardise=True).fit(X, Y)
     assert error <= np.mean(at_zero.leave_one_out_.residuals**2)
     others = np.mean([(Y[i] - np.delete(Y, i, 0).mean(0)) ** 2 for i in range(9)])
-    assert re.search(rf"Of the mean of the others +{others:.4g}\n", out)
+    assert re.search(rf"Error of the mean of the others +{others:.4g}\n", out)
 
 
 def test_a_solver_is_asked_for_by_name(run):
@@ -230,7 +230,7 @@ def test_fields_are_fitted_and_predicted(run_fields):
 def test_whole_numbers_at_every_position_are_labels(run_fields):
     out = run_fields(*FIT_FIELDS, "--data", "labels.npz", "--out", "model")
     assert shown(out)["Classes"] == "2"
-    assert shown(out)["Labels of left-out samples that are right"].endswith("%")
+    assert shown(out)["Accuracy on positions of left-out samples"].endswith(" %")
     run_fields("predict", "model", "--data", "new.npy", "--out", "p.npy")
     expected = et.InfiniteEnsembleClassifier(CONV, ridge=1e-2, standardise=True).fit(FIELDS, LABELS).predict(NEW_FIELDS)
     np.testing.assert_array_equal(np.load("p.npy"), expected)

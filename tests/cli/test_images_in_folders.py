@@ -49,10 +49,10 @@ def test_a_folder_a_class_is_fitted_scored_and_predicted_into_a_table(run, tiles
     shown = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in lines)
     model = et.InfiniteEnsembleClassifier.load("model")
     held, found = HeldOut.of(model), et.data.load_labelled_images("tiles")
-    assert shown["Calibration error, by chance"] == f"{held.calibration_error():.3f}, {held.chance_error():.3f}"
-    assert (shown["Report"], shown["Most frequent label"]) == ("model/report.html", "50.0%")
+    assert shown["Calibration error"] == f"{held.calibration_error():.3f} ({held.chance_error():.3f} by chance)"
+    assert (shown["Report"], shown["Most frequent class"]) == ("model/report.html", "50.0 %")
     assert following == "next: equitangents predict model --data NEW_FOLDER --out predictions.csv"
-    assert "What was learnt from tiles" in Path("model/report.html").read_text("utf-8")
+    assert "Classifier trained on tiles" in Path("model/report.html").read_text("utf-8")
     assert model.classes_.tolist() == ["bright", "dark"]
     assert model.calibrate
     again = et.InfiniteEnsembleClassifier(model.net, ridge=1e-3, standardise=True)
@@ -60,7 +60,7 @@ def test_a_folder_a_class_is_fitted_scored_and_predicted_into_a_table(run, tiles
         again.fit(np.delete(found.x, i, 0), np.delete(found.y, i)).predict(found.x[i : i + 1])[0] for i in range(12)
     ]
     right = sum(a == b for a, b in zip(left, found.y, strict=True))
-    assert shown["Accuracy of left-out samples (95 %)"].startswith(f"{right / 12:.1%} (")
+    assert shown["Accuracy on left-out samples (95 %)"].startswith(f"{100 * right / 12:.1f} % (")
     assert run(*PREDICT)[:2] == (0, "p.csv: predictions of 12 inputs\n")
     rows, x = table("p.csv"), et.data.load_images_like("flat", found.form).x
     assert [row["file"] for row in rows] == [f"{i:02}.png" for i in range(12)]
@@ -75,7 +75,7 @@ def test_predictions_of_a_low_probability_are_left_open(run, tiles):
     assert status == 0, err
     model = et.InfiniteEnsembleClassifier.load("model")
     kept = HeldOut.of(model).confidence >= 0.6
-    assert re.search(rf"Probability of 0.6 or more +{kept.mean():.1%}\n", out)
+    assert re.search(rf"Probability of 0.6 or more +{100 * kept.mean():.1f} %\n", out)
     assert out.splitlines()[-1].endswith("predictions.csv --min-confidence 0.6")
     p = model.predict_proba(et.data.load_images_like("flat", et.data.load_labelled_images("tiles").form).x).max(axis=1)
     least = float(np.sort(p)[5:7].mean())
@@ -270,6 +270,6 @@ def test_real_numbers_in_a_table_make_a_regression_with_deviations(run, tiles):
 def test_a_solver_without_a_decomposition_says_that_nothing_was_held_out(run, tiles):
     status, out, _ = run(*FIT, "--solver", "pcg")
     assert status == 0
-    assert re.search("Left-out samples not known +pcg keeps no decomposition", out)
+    assert re.search("No left-out samples +pcg keeps no decomposition", out)
     assert re.search("Report +not made", out)
     assert "Accuracy" not in out

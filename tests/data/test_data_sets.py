@@ -107,7 +107,7 @@ class TestFolder:
     @pytest.mark.parametrize(
         ("changes", "error", "said"),
         [
-            (None, InvalidArgumentError, "neither .npy nor .npz"),
+            (None, InvalidArgumentError, "expected an .npy or .npz file"),
             ({"test_y": None}, InvalidArgumentError, "expected 'test_y'"),
             ({"train_x": np.zeros((30, 6, 6))}, InvalidArgumentError, "expected uint8"),
             ({"train_y": np.zeros(7, np.uint8)}, ShapeError, "has labels, 7; expected 30"),

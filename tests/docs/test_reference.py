@@ -1,4 +1,4 @@
-"""The reference lists what is public: every room has a page, and what a page takes from a file is there."""
+"""The reference lists what is public: every subpackage has a page, and what a page takes from a file is there."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def test_what_a_page_takes_is_there(page):
             assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
 
 
-def test_every_room_has_a_page_with_all_that_it_names():
+def test_every_subpackage_has_a_page_with_all_that_it_names():
     taken = [block for page in PAGES for block in blocks(page.read_text(encoding="utf-8"))]
     objects = [getattr(equitangents, name) for name in equitangents.__all__]
-    rooms = {room.__name__ for room in objects if isinstance(room, ModuleType)}
+    subpackages = {subpackage.__name__ for subpackage in objects if isinstance(subpackage, ModuleType)}
     whole = {module for module, members in taken if not members}
-    assert rooms - whole == {f"equitangents.{room}" for room in LISTED}
+    assert subpackages - whole == {f"equitangents.{subpackage}" for subpackage in LISTED}
     shown = {name for _, members in taken for name in members}
-    for room in LISTED:
-        assert set(getattr(equitangents, room).__all__) <= shown
+    for subpackage in LISTED:
+        assert set(getattr(equitangents, subpackage).__all__) <= shown
 
 
 def ten_tasks() -> list[list[str]]:
@@ -65,10 +65,10 @@ def test_ten_tasks_take_at_most_75_names_all_of_them_public():
     names = [name for task in tasks for name in task]
     assert len(names) == len(set(names)) <= 75
     for name in names:
-        room, *inner = name.split(".")
-        assert room in equitangents.__all__
-        if isinstance(thing(room), ModuleType) and inner:
-            assert inner[0] in thing(room).__all__, name
+        subpackage, *inner = name.split(".")
+        assert subpackage in equitangents.__all__
+        if isinstance(thing(subpackage), ModuleType) and inner:
+            assert inner[0] in thing(subpackage).__all__, name
         assert thing(name) is not None
 
 

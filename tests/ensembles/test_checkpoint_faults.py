@@ -12,7 +12,7 @@ from test_deep_checkpoints import X, Y, settings
 
 from equitangents import DeepEnsemble, nn
 from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.files import alone
+from equitangents.files import locked
 from permissions import public_folder, without_permission
 
 EPOCHS = {"epochs": 3, "augmentation": None}
@@ -92,7 +92,7 @@ def test_where_all_are_damaged_nothing_is_removed_and_the_remedy_is_said(copy):
 
 def test_a_second_process_is_kept_out_and_a_dead_one_is_not_waited_for(copy):
     directory, run, params = copy
-    with alone(run / ".training", ""), pytest.raises(StoreError, match="another process is training into"):
+    with locked(run / ".training", ""), pytest.raises(StoreError, match="another process is training into"):
         fitted(directory)
     (run / ".training").write_text(f".{os.uname().nodename}+{2**22 + 1}+{'0' * 32}")  # no process has that number
     assert same(fitted(directory), params)
@@ -107,7 +107,7 @@ def test_a_disk_that_takes_nothing_is_one_line_and_complete_checkpoints_stay(cop
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("equitangents.ensembles.saved_folder.whole_file", full)
+        patched.setattr("equitangents.ensembles.saved_folder.atomic_file", full)
         with pytest.raises(StoreError, match=r"cannot be written.*No space left on device.*resume=True"):
             fitted(directory, epochs=5)
     assert contents(run / "3") == before
@@ -164,10 +164,10 @@ def test_runs_of_other_arrays_are_not_continued_and_of_the_same_are(tmp_path, on
     )
     first = made(one).fit(x, Y)
     assert same(made(one).fit(x, Y, resume=True), jax.tree.leaves(first.params_))
-    said = "differing in network, optimizer or their settings"
-    with pytest.raises(InvalidArgumentError, match=said):
+    message = "differing in network, optimizer or their settings"
+    with pytest.raises(InvalidArgumentError, match=message):
         made(other).fit(x, Y, resume=True)
-    with pytest.raises(InvalidArgumentError, match=said):
+    with pytest.raises(InvalidArgumentError, match=message):
         first.set_params(**other).extend(4, x, Y)
     longer = made(one, checkpoint_dir=None, members=4).fit(x, Y)
     assert same(first.set_params(**one).extend(4, x, Y), jax.tree.leaves(longer.params_))

@@ -86,8 +86,8 @@ def test_divergence_is_announced():
 
 
 def test_divergence_in_the_last_step_is_announced_with_what_sets_its_size():
-    told = r"diverged for 2 of 2 members \(member 0 in epoch 1\); lower learning_rate"
-    with pytest.warns(ConvergenceWarning, match=told):
+    message = r"diverged for 2 of 2 members \(member 0 in epoch 1\); lower learning_rate"
+    with pytest.warns(ConvergenceWarning, match=message):
         model = DeepEnsemble(NET, members=2, optimizer="gd", learning_rate=1e38, epochs=1).fit(100 * X, Y)
     assert np.isfinite(model.history_).all()
     assert not np.isfinite(model.predict(X)).any()

@@ -84,16 +84,16 @@ def test_chunks_change_neither_initialisation_nor_order(five, chunk):
 
 def test_extending_needs_the_same_data_settings_and_records(five):
     model = DeepEnsemble(CNN, members=2, **SETTINGS).fit(X, Y)
-    for changed, members, x, said in (
+    for changed, members, x, message in (
         ({}, 3, X + 1, r"X .* there"),
         ({}, 1, X, "members is 1; expected a whole number, at least 2"),
         ({"learning_rate": 0.1}, 3, X, "network, optimizer"),
         ({"epochs": 4}, 3, X, "epochs is 4; expected 3"),
     ):
-        with pytest.raises(InvalidArgumentError, match=said):
+        with pytest.raises(InvalidArgumentError, match=message):
             model.set_params(**{"learning_rate": 0.2} | changed).extend(members, x, Y)
     for other in ({}, {"x": X[:2]}, {"x": X + 1}, {"y": X}):
-        with pytest.raises(InvalidArgumentError, match="new members need the same names and inputs"):
+        with pytest.raises(InvalidArgumentError, match="expected the names and inputs that fit was given"):
             five.extend(6, X, Y, record=other)
     assert (len(model.history_.T), len(five.history_.T)) == (2, 5)
 

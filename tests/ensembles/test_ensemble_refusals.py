@@ -64,9 +64,9 @@ def targets(name):
 
 @every_kind
 @pytest.mark.parametrize(
-    ("x", "rows", "error", "said"),
+    ("x", "rows", "error", "message"),
     [
-        (X[:, 0], 20, ShapeError, "X has rank 1.*Reshape your data"),
+        (X[:, 0], 20, ShapeError, "X has shape (.*)Reshape your data"),
         (X, 5, ShapeError, "X has length 20; expected 5"),
         (X[:0], 0, ShapeError, r"X has 0 sample\(s\) \(shape=\(0, 5\)\)"),
         (X * np.nan, 20, NotFiniteError, "X holds NaN"),
@@ -76,14 +76,14 @@ def targets(name):
         ([[1.0], [1.0, 2.0]], 2, ShapeError, "X is not a rectangular array"),
     ],
 )
-def test_data(name, x, rows, error, said):
-    with pytest.raises(error, match=said):
+def test_data(name, x, rows, error, message):
+    with pytest.raises(error, match=message):
         made(name).fit(x, None if rows is None else targets(name)[:rows])
 
 
 @pytest.mark.parametrize("name", ["InfiniteEnsembleClassifier", "DeepEnsembleClassifier"])
 @pytest.mark.parametrize(
-    ("labels", "error", "said"),
+    ("labels", "error", "message"),
     [
         (0 * LABELS, InvalidArgumentError, "one class"),
         (np.eye(3)[LABELS], ShapeError, r"y has shape \(20, 3\).*expected labels of shape"),
@@ -96,8 +96,8 @@ def test_data(name, x, rows, error, said):
         ),
     ],
 )
-def test_labels(name, labels, error, said):
-    with pytest.raises(error, match=said):
+def test_labels(name, labels, error, message):
+    with pytest.raises(error, match=message):
         made(name).fit(X, labels)
 
 
@@ -118,7 +118,7 @@ def test_questions(name):
     with pytest.raises(NotFiniteError, match="X holds NaN"):
         model.predict(X * np.nan)
     if "Classifier" not in name:
-        with pytest.raises(InvalidArgumentError, match="return_std and return_cov are both True"):
+        with pytest.raises(InvalidArgumentError, match="return_cov is True; expected False"):
             model.predict(X, return_std=True, return_cov=True)
     with pytest.raises(EquitangentsError):
         model.fit(X, np.full(20, np.nan))
@@ -127,7 +127,7 @@ def test_questions(name):
 
 
 @pytest.mark.parametrize(
-    ("changed", "error", "said"),
+    ("changed", "error", "message"),
     [
         ({"net": "mlp"}, InvalidTypeError, "net is 'mlp'"),
         ({"augmentation": 4}, InvalidTypeError, "augmentation is 4"),
@@ -140,11 +140,15 @@ def test_questions(name):
         ({"memory_limit": -1, "solver": "pcg"}, InvalidArgumentError, "memory_limit is -1"),
         ({"memory_limit": "1GB"}, InvalidArgumentError, "memory_limit is '1GB'; expected a positive number of bytes"),
         ({"memory_limit": "1GB", "solver": "cholesky"}, InvalidArgumentError, "memory_limit is '1GB'"),
-        ({"memory_limit": 1000}, MemoryLimitError, "dense problem of 20 samples needs about .* train on fewer samples"),
-        ({"memory_limit": 1000, "solver": "cholesky"}, MemoryLimitError, "20 samples .* by solver 'cholesky'"),
+        (
+            {"memory_limit": 1000},
+            MemoryLimitError,
+            "dense problem of 20 samples by .* needs about .* train on fewer samples",
+        ),
+        ({"memory_limit": 1000, "solver": "cholesky"}, MemoryLimitError, "20 samples by solver 'cholesky' needs"),
         ({"solver": "magic"}, InvalidArgumentError, "solver is"),
         ({"solver": 7}, InvalidTypeError, "solver is"),
-        ({"label_action": object()}, InvalidArgumentError, "label_action is given without augmentation"),
+        ({"label_action": object()}, InvalidArgumentError, "label_action is .*; expected None without augmentation"),
         ({"dynamics": "discrete", "time": 1.5}, InvalidArgumentError, r"time is 1\.5; .*counts steps"),
         ({"dynamics": "discrete", "time": 3, "learning_rate": 1e3}, InvalidArgumentError, "on these data diverges"),
         ({"net": SINGULAR}, NotPositiveDefiniteError, r"ridge=\S+ or more"),
@@ -152,10 +156,10 @@ def test_questions(name):
         ({"standardise": True, "X": 1e200 * X}, InvalidArgumentError, "expected numbers whose squares are finite"),
     ],
 )
-def test_settings_of_infinite_ensembles(changed, error, said):
+def test_settings_of_infinite_ensembles(changed, error, message):
     settings = dict(changed)
     x = settings.pop("X", X)
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         made("InfiniteEnsemble", **settings).fit(x, Y)
 
 
@@ -179,7 +183,7 @@ SHARES = np.abs(Y) / np.abs(Y).sum(axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize(
-    ("changed", "error", "said"),
+    ("changed", "error", "message"),
     [
         ({"net": "mlp"}, TypeError, "net is 'mlp'; expected a network"),
         ({"batch_size": 4, "optimizer": "gd"}, ValueError, "batch_size is 4; expected None with optimizer 'gd'"),
@@ -192,7 +196,7 @@ SHARES = np.abs(Y) / np.abs(Y).sum(axis=1, keepdims=True)
         ({"net": nn.Sequential(nn.Conv(2, 3))}, ValueError, "Conv"),
         ({"standardise": "yes"}, ValueError, "standardise is 'yes'; expected True or False"),
         ({"standardise": True, "X": 1e200 * X}, ValueError, "expected numbers whose squares are finite"),
-        ({"label_action": ROT}, ValueError, "label_action is given without augmentation"),
+        ({"label_action": ROT}, ValueError, "label_action is .*; expected None without augmentation"),
         ({"augmentation": 4}, TypeError, "augmentation is 4; expected an action"),
         (AUGMENTED | {"label_action": actions.trivial(groups.cyclic(2))}, ValueError, "the group of augmentation"),
         (AUGMENTED | {"augmentation_mode": "some"}, ValueError, "'some'; expected 'full' or 'random'"),
@@ -205,10 +209,10 @@ SHARES = np.abs(Y) / np.abs(Y).sum(axis=1, keepdims=True)
         ({"variation": NNGPPosterior(), "net": nn.Sequential(nn.Dense(2), nn.Relu())}, NetworkError, "Dense"),
     ],
 )
-def test_settings_of_finite_ensembles(changed, error, said):
+def test_settings_of_finite_ensembles(changed, error, message):
     settings = dict(changed)
     x, y = settings.pop("X", X), settings.pop("y", Y)
-    with pytest.raises(error, match=said) as caught:
+    with pytest.raises(error, match=message) as caught:
         made("DeepEnsemble", **{"epochs": 1} | settings).fit(x, y)
     assert isinstance(caught.value, EquitangentsError)
 
@@ -222,7 +226,7 @@ def test_settings_of_classifiers_and_posteriors():
 
 
 @pytest.mark.parametrize(
-    ("question", "error", "said"),
+    ("question", "error", "message"),
     [
         (lambda m: m.predict(X, time=-1.0), InvalidArgumentError, "time is -1"),
         (lambda m: m.sample(X, 2, key=jax.random.key(0), time=[1.0, 2.0]), InvalidArgumentError, "drawn at one time"),
@@ -230,23 +234,23 @@ def test_settings_of_classifiers_and_posteriors():
         (lambda m: m.sample(X, 2, key=0), InvalidTypeError, "key is 0"),
     ],
 )
-def test_times_and_draws(question, error, said):
-    with pytest.raises(error, match=said):
+def test_times_and_draws(question, error, message):
+    with pytest.raises(error, match=message):
         question(made("InfiniteEnsemble").fit(X, Y))
 
 
 @pytest.mark.parametrize(
-    ("record", "record_at", "said"),
+    ("record", "record_at", "message"),
     [
-        (None, [1], "record_at is given without record"),
+        (None, [1], "record_at is .*; expected None without record"),
         ([X], None, "record is of type list; expected a dictionary"),
         ({"x": X}, [3], "an epoch of record_at is 3; expected a whole number, at least 0 and at most 2"),
         ({"x": X[:, :2]}, None, "X has 2 features"),
         ({"x": X}, 1, "record_at is 1; expected a list"),
     ],
 )
-def test_records(record, record_at, said):
-    with pytest.raises(EquitangentsError, match=said):
+def test_records(record, record_at, message):
+    with pytest.raises(EquitangentsError, match=message):
         made("DeepEnsemble", epochs=2).fit(X, Y, record=record, record_at=record_at)
 
 

@@ -95,14 +95,14 @@ def test_orbit_statistics_say_what_measures_outputs_that_turn():
 def test_networks_that_cannot_be_read_out_are_refused():
     lift = n.Lift(ACTION, 8)
     C2, C6 = (et.groups.cyclic(order).irreps("real")[-1] for order in (2, 6))
-    for said, *layers in (
+    for message, *layers in (
         ("expected a signal on a group", lift, n.Relu(), n.GroupPool(), n.Readout(PLANE)),
         ("expected no layer after it", lift, n.Relu(), n.Readout(PLANE), n.Relu()),
         ("representation has length 2; expected 6", lift, n.Readout(C2)),
         ("that multiply as the elements of the group do; S3", lift, n.Readout(C6)),
         ("expected a Lift or SphereLift as the first layer", n.Conv(4, (1,)), lift, n.Relu(), n.Readout(PLANE)),
     ):
-        with pytest.raises(NetworkError, match=said):
+        with pytest.raises(NetworkError, match=message):
             n.Sequential(*layers).kernel(X)
     with pytest.raises(InvalidArgumentError, match=r"take one of group.irreps\('real'\)"):
         n.Readout(et.groups.cyclic(4).irreps()[1])

@@ -77,11 +77,11 @@ def test_approximation_falls_with_the_number_of_features(data):
 def test_approximation_is_what_both_ensembles_predict(data):
     x, y, _ = data
     cheap = random_features(NET, 128)
-    said = et.InfiniteEnsemble(cheap, ridge=0.1).fit(x, y).approximation_
+    approximation = et.InfiniteEnsemble(cheap, ridge=0.1).fit(x, y).approximation_
     order = np.random.default_rng(0).permutation(60)
     trained, held = order[:45], order[45:]
     ours, exact = (et.InfiniteEnsemble(k, ridge=0.1).fit(x[trained], y[trained]).predict(x[held]) for k in (cheap, NET))
-    assert said.difference == pytest.approx(np.linalg.norm(ours - exact) / np.linalg.norm(exact), rel=1e-6)
+    assert approximation.difference == pytest.approx(np.linalg.norm(ours - exact) / np.linalg.norm(exact), rel=1e-6)
 
 
 def test_a_classifier(data):

@@ -51,9 +51,9 @@ def test_a_kernel_in_a_store_is_solved_from_its_tiles(tmp_path, solver):
 
 def test_the_approximation_predicts_and_estimates_its_error():
     exact = InfiniteEnsemble(NET, ridge=0.05, solver="eigh").fit(X, Y)
-    whole = InfiniteEnsemble(NET, ridge=0.05, solver="nystrom").fit(X, Y)
-    np.testing.assert_allclose(whole.predict(X_TEST), exact.predict(X_TEST), atol=1e-8)
-    assert whole.solution_.error == 0
+    full = InfiniteEnsemble(NET, ridge=0.05, solver="nystrom").fit(X, Y)
+    np.testing.assert_allclose(full.predict(X_TEST), exact.predict(X_TEST), atol=1e-8)
+    assert full.solution_.error == 0
     part = InfiniteEnsemble(NET, ridge=0.05, solver=solvers.Nystrom(rank=10)).fit(X, Y)
     error = np.sqrt(np.mean((part.predict(X) - exact.predict(X)) ** 2) / np.mean(Y**2))
     assert 0.2 * error <= part.solution_.error <= 20 * error
@@ -166,11 +166,11 @@ def test_the_training_kernel_is_computed_once_where_it_fits_into_memory(solver):
     ("limit", "held"), [(10**8, (True,) * 3), (20_000, (True, False, False)), (4_000, (False,) * 3)]
 )
 def test_kernels_are_held_both_one_or_none_by_the_memory_there_is(limit, held):
-    trained, prior, kernels = training_matrices(NET, X, "ntk", None, limit, whole=True)
+    trained, prior, kernels = training_matrices(NET, X, "ntk", None, limit, full=True)
     assert (trained.in_memory, prior.in_memory, kernels is not None) == held
     for matrix, field in ((trained, "ntk"), (prior, "nngp")):
         np.testing.assert_allclose(matrix.product(np.eye(20)), getattr(NET.kernel(X), field), atol=1e-12)
-    assert not training_matrices(NET, X, "ntk", None, limit, whole=False)[0].in_memory
+    assert not training_matrices(NET, X, "ntk", None, limit, full=False)[0].in_memory
 
 
 def test_a_network_that_has_no_tangent_kernel_is_trained_in_its_last_layer():

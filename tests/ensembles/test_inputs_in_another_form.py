@@ -66,8 +66,8 @@ def test_images_with_channels_first_are_told_to_be_transposed(
     fit: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     for augmentation in (ROT, "C4", et.actions.image_rotations(8)):
-        said = r"\(6, 1, 8, 8\), which looks like channels first.* \(N, H, W, C\): numpy.moveaxis\([xX], 1, -1\)"
-        with pytest.raises(et.errors.ShapeError, match=said):
+        message = r"\(6, 1, 8, 8\), which looks like channels first.* \(N, H, W, C\): numpy.moveaxis\([xX], 1, -1\)"
+        with pytest.raises(et.errors.ShapeError, match=message):
             fit(TRANSPOSED, augmentation=augmentation)
     caplog.clear()
     fit(TRANSPOSED, augmentation="C2")

@@ -93,7 +93,7 @@ OTHER_GROUP, TURNING = {"label_action": actions.trivial(groups.cyclic(6))}, {"la
 
 
 @pytest.mark.parametrize(
-    ("how", "labels", "error", "said"),
+    ("how", "labels", "error", "message"),
     [
         ({"augmentation": None}, (8, 3, 2), ShapeError, "y has rank 3"),
         (OTHER_GROUP, (3, 8), InvalidArgumentError, "label_action is of .*; the group of augmentation"),
@@ -101,15 +101,15 @@ OTHER_GROUP, TURNING = {"label_action": actions.trivial(groups.cyclic(6))}, {"la
         (TURNING | {"memory_limit": 1000}, (3, 8), MemoryLimitError, "fewer samples or a subgroup of the augmentation"),
     ],
 )
-def test_what_augmentation_cannot_be_fitted_to(how, labels, error, said):
-    with pytest.raises(error, match=said):
+def test_what_augmentation_cannot_be_fitted_to(how, labels, error, message):
+    with pytest.raises(error, match=message):
         augmented(**how).fit(data("D4", 0)[0], np.ones(labels))
 
 
 def test_orbits_without_a_group():
     x, y, x_test = data("D4", 0)
     for augmentation in (None, actions.subset(ACTION, [0, 1])):
-        with pytest.raises(InvalidArgumentError, match="orbits are those of the augmentation's group"):
+        with pytest.raises(InvalidArgumentError, match="expected an action of a group, for its orbits"):
             augmented(augmentation=augmentation).fit(x, y).predict_orbit_means(x_test)
 
 

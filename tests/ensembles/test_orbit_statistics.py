@@ -140,8 +140,8 @@ def test_tables_say_what_was_asked(fitted):
     model, x = fitted
     statistics = model.orbit_statistics(ROT, x, [1, 25], draws=30, y=np.zeros((5, 2)))
     text = str(statistics)
-    for said in ("5 inputs", "4 elements", "30 ensembles", "relative orbit std", "M = 25", "median across ensembles"):
-        assert said in text
+    for part in ("5 inputs", "4 elements", "30 ensembles", "relative orbit std", "M = 25", "median across ensembles"):
+        assert part in text
     for one in (statistics.rsd, statistics.osp, statistics.equivariance_error, statistics.error):
         assert ((one.interval[:, 0] <= one.expected) & (one.expected <= one.interval[:, 1])).all()
     assert model.orbit_statistics(ROT, x, [1], draws=5).error is None
@@ -161,9 +161,9 @@ def test_a_median_of_two_draws_has_no_bounds_but_those_of_its_measure():
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "said"),
+    ("change", "error", "message"),
     [
-        ({"members": []}, InvalidArgumentError, "members is empty"),
+        ({"members": []}, InvalidArgumentError, "expected a list of ensemble sizes"),
         ({"members": [0]}, InvalidArgumentError, "members is 0"),
         ({"members": 1.5}, InvalidTypeError, "members is 1.5"),
         ({"draws": 1}, InvalidArgumentError, "draws is 1"),
@@ -173,14 +173,14 @@ def test_a_median_of_two_draws_has_no_bounds_but_those_of_its_measure():
         ({"action": None}, InvalidTypeError, "action is None"),
         ({"output_action": CYCLE}, InvalidArgumentError, "output_action is of <group C3.*; the group of action"),
         ({"y": np.zeros((4, 2))}, ShapeError, "rows"),
-        ({"y": np.zeros((5, 3))}, ShapeError, "3 outputs"),
+        ({"y": np.zeros((5, 3))}, ShapeError, "length 3; expected 2"),
         ({"draws": 10**12}, MemoryLimitError, "fewer inputs or draws"),
     ],
 )
-def test_bad_arguments_are_named(fitted, change, error, said):
+def test_bad_arguments_are_named(fitted, change, error, message):
     model, x = fitted
     arguments = {"action": ROT, "x": x, **change}
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         model.orbit_statistics(**arguments)
 
 

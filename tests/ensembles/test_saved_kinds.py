@@ -133,7 +133,7 @@ class TestAStrangersModel:
         return tmp_path / "m", described(tmp_path / "m")
 
     @pytest.mark.parametrize(
-        ("planted", "said"),
+        ("planted", "message"),
         [
             (FOREIGN, "'equitangents.audit.adapters.callables:CallableModel' is not a class that is saved"),
             (thing("nn.Relu", predict=FOREIGN), "is not a class that is saved"),
@@ -147,10 +147,10 @@ class TestAStrangersModel:
             ({"is": "dict", "items": [["time", "3"]]}, "time of InfiniteEnsemble is of type str; expected float"),
         ],
     )
-    def test_is_refused_where_anything_is_planted(self, model, planted, said):
+    def test_is_refused_where_anything_is_planted(self, model, planted, message):
         path, content = model
         signed(path, content | {"state": planted})
-        with pytest.raises(StoreError, match=re.escape(said)) as error:
+        with pytest.raises(StoreError, match=re.escape(message)) as error:
             et.InfiniteEnsemble.load(path)
         assert "\n" not in str(error.value)
 
@@ -188,5 +188,7 @@ class TestAModelOfFiniteNetworks:
             et.DeepEnsemble.load(self.without(model, name))
 
     def test_that_was_saved_knows_what_it_recorded(self, model):
-        with pytest.raises(InvalidArgumentError, match="record is not what fit was given"):
+        with pytest.raises(
+            InvalidArgumentError, match=r"record is .*; expected the names and inputs that fit was given"
+        ):
             et.DeepEnsemble.load(model[0]).extend(3, X, Y, record={"x": X + 1})

@@ -58,8 +58,8 @@ def test_scikit_learns_checks(estimators, check):
                 warnings.simplefilter("ignore")
                 return check(clone(estimator))
         except (NetworkError, AssertionError) as error:
-            said = f"{error}{error.__cause__}{error.__context__}"
-            if estimator is estimators[-1] or "net gives outputs" not in said:
+            message = f"{error}{error.__cause__}{error.__context__}"
+            if estimator is estimators[-1] or "net gives outputs" not in message:
                 raise
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents.actions.images import ImageMotions
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.fit import MOST, Grown, Step, auto, choosing
-from equitangents.fit.assessing import Best, Gram, Problem, _within, assessed, chosen_of, make_problem
-from equitangents.fit.baselines import baselines
-from equitangents.fit.candidates import Candidate, candidates
+from equitangents.fit import MAX_SAMPLES, LearningCurvePoint, Step, auto, choosing
+from equitangents.fit.assessing import Folds, Gram, RidgeScore, _inner_minimum, make_folds, score_kernel, select
+from equitangents.fit.baselines import fit_baselines
+from equitangents.fit.candidates import NetworkCandidate, candidates
 from equitangents.statistics import Estimate
 
 LONG = 600.0  # minutes: how busy a machine is decides nothing here
@@ -29,7 +29,9 @@ Y = np.where(X[:, 0] + 0.3 * RNG.normal(size=30) > 0, "up", "down")
 def one_dense(monkeypatch):
     """One candidate alone, dense on 4×4 pixels."""
     dense = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
-    monkeypatch.setattr("equitangents.fit.choosing.candidates", lambda shape: [Candidate("dense", 1, (4, 4), dense)])
+    monkeypatch.setattr(
+        "equitangents.fit.choosing.candidates", lambda shape: [NetworkCandidate("dense", 1, (4, 4), dense)]
+    )
     monkeypatch.setattr("equitangents.fit.choosing.of_features", lambda x: ())
     return dense
 
@@ -95,11 +97,11 @@ def test_images_are_read_in_single_precision_where_nothing_is_lost(one_dense):
     assert {each.precision for each in of(x.astype(np.float64) + 1e6).tried} == {"float64"}
 
 
-def with_labels(problem: Problem, fold: int) -> Problem:
+def with_labels(problem: Folds, fold: int) -> Folds:
     """The problem with the labels of one fold changed, and the folds as they were."""
     labels = problem.labels.copy()
-    labels[problem.inside(problem.folds[fold])] = 0
-    return Problem(labels, problem.classes, problem.sets, problem.folds)
+    labels[problem.subset(problem.folds[fold]).rows] = 0
+    return Folds(labels, problem.classes, problem.sets, problem.folds)
 
 
 @given(st.integers(0, 2**16), st.integers(0, 4))
@@ -109,9 +111,9 @@ def test_no_fold_sees_its_own_labels(seed, fold):
     a = rng.normal(size=(25, 4))
     gram = Gram(a @ a.T + 0.1 * np.eye(25), np.ones(25))
     labels = rng.permutation(np.arange(25) % 3)
-    problem = make_problem(labels, ("a", "b", "c"), np.arange(25) // 2 if seed % 2 else None, seed)
+    problem = make_folds(labels, ("a", "b", "c"), np.arange(25) // 2 if seed % 2 else None, seed)
     fold = min(fold, len(problem.folds) - 1)
-    one, other = (assessed(gram, each).folds[fold] for each in (problem, with_labels(problem, fold)))
+    one, other = (score_kernel(gram, each).folds[fold] for each in (problem, with_labels(problem, fold)))
     assert (one[0].log_loss, one[0].ridge, one[0].beta) == (other[0].log_loss, other[0].ridge, other[0].beta)
     assert one[0].losses.sum() == pytest.approx(one[0].log_loss)
     assert np.array_equal(one[1], other[1])
@@ -120,20 +122,20 @@ def test_no_fold_sees_its_own_labels(seed, fold):
 def test_the_best_of_little_work_among_those_that_are_as_good_is_chosen():
     best = np.random.default_rng(0).exponential(size=40) / 40
     noisy = best + (0.002 + 0.05 * (-1.0) ** np.arange(40)) / 40
-    a, b, c = (Best(float(losses.sum()), 1.0, 1.0, 0.5, losses) for losses in (best, noisy, best + 0.002))
+    a, b, c = (RidgeScore(float(losses.sum()), 1.0, 1.0, 0.5, losses) for losses in (best, noisy, best + 0.002))
     assert a.log_loss < min(b.log_loss, c.log_loss)
-    assert chosen_of([a], [7]) == 0
-    assert chosen_of([a, b], [9001, 9]) == 1  # the difference is noise
-    assert chosen_of([a, b], [9000, 9]) == chosen_of([a, b], [9, 9000]) == 0
-    assert chosen_of([a, c], [9001, 9]) == 0  # worse in every sample
-    assert chosen_of([c, a, b], [1, 9001, 9]) == 2
+    assert select([a], [7]) == 0
+    assert select([a, b], [9001, 9]) == 1  # the difference is noise
+    assert select([a, b], [9000, 9]) == select([a, b], [9, 9000]) == 0
+    assert select([a, c], [9001, 9]) == 0  # worse in every sample
+    assert select([c, a, b], [1, 9001, 9]) == 2
 
 
 def test_kernels_of_a_lighter_one_are_computed_again_where_others_led(monkeypatch):
     x, y = images(24)
     plain = auto(x, y, augmentation="C4", baselines=False, minutes=LONG)
-    monkeypatch.setattr("equitangents.fit.searching.as_good", lambda found: [len(found) - 1])
-    monkeypatch.setattr("equitangents.fit.searching.chosen_of", lambda found, work: int(len(found) > 3))
+    monkeypatch.setattr("equitangents.fit.searching.near_best", lambda found: [len(found) - 1])
+    monkeypatch.setattr("equitangents.fit.searching.select", lambda found, work: int(len(found) > 3))
     choice = auto(x, y, augmentation="C4", baselines=False, minutes=LONG)
     assert choice.chosen == 1
     assert choice.best.name == plain.tried[1].name
@@ -144,12 +146,12 @@ def test_no_baseline_sees_the_labels_of_its_fold(monkeypatch):
     for name, value in {"_TREES": 10, "_NEIGHBOURS": (1, 3), "_C": (10.0,), "_GAMMA": (1.0,)}.items():
         monkeypatch.setattr(f"equitangents.fit.baselines.{name}", value)
     labels = np.arange(20) % 2
-    problem = make_problem(labels, ("a", "b"), None, 0)
+    problem = make_folds(labels, ("a", "b"), None, 0)
     x = np.random.default_rng(5).normal(size=(20, 2)) + 4 * labels[:, None]
     for (name, one), (_, other) in zip(
-        baselines(x, problem, None, 0), baselines(x, with_labels(problem, 1), None, 0), strict=True
+        fit_baselines(x, problem, None, 0), fit_baselines(x, with_labels(problem, 1), None, 0), strict=True
     ):
-        inside = problem.inside(problem.folds[1])
+        inside = problem.subset(problem.folds[1]).rows
         assert np.array_equal(one[inside], other[inside]), name
         assert np.allclose(one.sum(axis=1), 1)
         assert name == "majority" or (one.argmax(axis=1) == labels).mean() > 0.8
@@ -161,16 +163,16 @@ def test_labels_without_signal_show_chance():
     for seed in range(5):
         rng = np.random.default_rng(seed)
         labels = rng.permutation(np.arange(30) % 2)
-        problem = make_problem(labels, ("a", "b"), None, seed)
+        problem = make_folds(labels, ("a", "b"), None, seed)
         found = []
         for _ in range(5):
             a = rng.normal(size=(30, 5))
             gram = a @ a.T + 0.1 * np.eye(30)
-            found.append(assessed(Gram(gram, np.diag(gram)), problem))
+            found.append(score_kernel(Gram(gram, np.diag(gram)), problem))
         chosen.append(min(found, key=lambda each: each.best.log_loss).best.accuracy)
         for f, fold in enumerate(problem.folds):
             _, logits = min((each.folds[f] for each in found), key=lambda part: part[0].log_loss)
-            honest += (logits.argmax(axis=1) == labels[problem.inside(fold)]).tolist()
+            honest += (logits.argmax(axis=1) == labels[problem.subset(fold).rows]).tolist()
     assert np.mean(chosen) > 0.58
     assert abs(np.mean(honest) - 0.5) < 3 * 0.5 / np.sqrt(len(honest))
 
@@ -192,12 +194,20 @@ def test_interrupted_it_takes_the_best_so_far():
         auto(X, Y, baselines=False, progress=stop)
 
 
+def test_two_samples_of_each_class_are_enough(one_dense):
+    x, y = images(4)
+    x[3] = x[0]  # one image, two labels
+    choice = auto(x, y, baselines=False, minutes=LONG)
+    assert choice.near_duplicates == ((0, 3),)
+    assert "(no\N{NO-BREAK SPACE}interval)" in choice.score_table.rows[0][1]
+
+
 def test_without_time_the_cheapest_alone_is_tried():
     choice = auto(X, Y, minutes=1e-9)
     assert len({each.name for each in choice.tried}) == 1
     assert set(choice.untried) == {"dense, 2 layers", "dense, 4 layers", "dense, 1 layer"} - {choice.best.name}
     assert choice.uncompared == ("neighbours", "forest", "SVM")
-    assert [each.name for each in choice.others] == ["majority"]
+    assert [each.name for each in choice.baselines] == ["majority"]
 
 
 def test_samples_that_belong_together_leave_together():
@@ -214,32 +224,32 @@ def test_samples_that_belong_together_leave_together():
 @pytest.mark.slow
 def test_three_sets_are_enough_for_every_model_and_baselines_without_time_are_named():
     few = auto(X, Y, together=np.arange(len(X)) % 3, minutes=LONG)
-    assert [each.name for each in few.others] == ["majority", "neighbours", "forest", "SVM"]
+    assert [each.name for each in few.baselines] == ["majority", "neighbours", "forest", "SVM"]
     late = auto(X, Y, minutes=1e-9)
     assert not set(late.uncompared) & set(late.untried)
-    assert "SVM" in {row[0] for row in late.scores.rows}
-    assert not any("SVM" in row[0] for row in late.candidates.rows)
+    assert "SVM" in {row[0] for row in late.score_table.rows}
+    assert not any("SVM" in row[0] for row in late.candidate_table.rows)
 
 
 @pytest.mark.parametrize("length", [1, 2, 12, 30])
 def test_the_end_of_the_grid_is_no_answer_where_predictions_have_ended_there(length):
     falls = 1 + 0.5 ** np.arange(length)
     for scores, inside in ((falls, lambda at: at < length - 5), (falls[::-1], lambda at: at > 5), (0 * falls, None)):
-        at = _within(scores)
+        at = _inner_minimum(scores)
         assert scores[at] <= scores.min() + 1e-3
         assert inside is None or length < 20 or inside(at)
-    assert _within(np.array([3.0, 1.0, 2.0])) == 1
-    assert _within(np.array([1.0, 2.0, 3.0])) == 0
+    assert _inner_minimum(np.array([3.0, 1.0, 2.0])) == 1
+    assert _inner_minimum(np.array([1.0, 2.0, 3.0])) == 0
 
 
 def test_the_smallest_ridge_of_single_precision_is_followed_by_double_precision(monkeypatch):
-    monkeypatch.setattr("equitangents.fit.searching._FIELDS", ("nngp",))
+    monkeypatch.setattr("equitangents.fit.searching._KERNELS", ("nngp",))
     deepest = candidates((2,))[-1:]
     monkeypatch.setattr("equitangents.fit.choosing.candidates", lambda shape: deepest)
     x = np.linspace(-1, 1, 40, dtype=np.float32)[:, None] * np.array([1.0, 0.5], np.float32)
     choice = auto(x, (np.arange(40) // 8) % 2, baselines=False, minutes=LONG)
     single = [each for each in choice.tried if each.precision == "float32"]
-    assert any(each.ends for each in single)
+    assert any(each.at_smallest_ridge for each in single)
     assert choice.best.precision == "float64"
     assert choice.best.ridge < next(each.ridge for each in single if each.name == choice.best.name)
     assert choice.model.predict(x).shape == (40,)
@@ -251,14 +261,14 @@ def test_where_time_is_short_one_fold_orders_the_candidates_and_is_not_scored(mo
     rng = np.random.default_rng(7)
     x = rng.normal(size=(160, 3))
     labels = (x[:, 0] + rng.normal(size=160) > 0) * 1
-    monkeypatch.setattr("equitangents.fit.searching.Trial.seconds", lambda trial, samples: 3.0 * samples)
+    monkeypatch.setattr("equitangents.fit.searching.KernelTrial.seconds", lambda trial, samples: 3.0 * samples)
     monkeypatch.setattr("equitangents.fit.baselines._TREES", 5)
     monkeypatch.setattr("equitangents.fit.baselines._C", (1.0,))
     choice = auto(x, labels, minutes=20)
-    inside = make_problem(labels, ("0", "1"), None, 0)
-    assert sorted(choice.rows) == sorted(set(range(160)) - set(inside.inside(inside.folds[0])))
+    inside = make_folds(labels, ("0", "1"), None, 0)
+    assert sorted(choice.rows) == sorted(set(range(160)) - set(inside.subset(inside.folds[0]).rows))
     assert choice.folds == 4
-    assert {len(each.held.labels) for each in (choice.score, *choice.others)} == {len(choice.rows)}
+    assert {len(each.held.labels) for each in (choice.score, *choice.baselines)} == {len(choice.rows)}
     assert not choice.untried
 
 
@@ -286,28 +296,28 @@ def test_a_resampled_group_is_an_average_over_both_orbits(one_dense, tmp_path):
     assert choice.model.leave_one_out_.accuracy == pytest.approx(choice.best.accuracy)
     quarter = np.rot90(x, axes=(1, 2))
     np.testing.assert_allclose(choice.model.predict_proba(quarter), choice.model.predict_proba(x), atol=1e-4)
-    assert choice.turned[1].angle == pytest.approx(5.0)
+    assert choice.rotations[1].angle == pytest.approx(5.0)
     choice.model.save(tmp_path / "model")
     assert et.InfiniteEnsembleClassifier.load(tmp_path / "model").net == average
 
 
 def test_turned_copies_and_parts_are_predicted_by_networks_fitted_to_the_rest(monkeypatch):
     found = []
-    monkeypatch.setattr("equitangents.fit.choosing.turning", lambda *a: found.append(a) or ())
+    monkeypatch.setattr("equitangents.fit.choosing.rotation_scores", lambda *a: found.append(a) or ())
     x, y = images(30)
     choice = auto(x, y, baselines=False, minutes=LONG)
     result, _, standardisation, problem, *_ = found[0]
-    upright = problem.together(logits for _, logits in result.assessed.folds)
+    upright = problem.merge(logits for _, logits in result.score.folds)
     assert choice.curve[-1].accuracy.value == pytest.approx((upright.argmax(1) == y).mean())
     for half, all_of_them, twice in ((0.6, 0.8, pytest.approx(0.9)), (0.8, 0.6, None)):
-        curve = Grown(10, Estimate(half, 0, 1)), Grown(20, Estimate(all_of_them, 0, 1))
+        curve = LearningCurvePoint(10, Estimate(half, 0, 1)), LearningCurvePoint(20, Estimate(all_of_them, 0, 1))
         assert replace(choice, curve=curve).doubled == twice
     rows, elements = np.array([0, 3, 5, 7]), np.array([1, 2, 5, 8])
     action = ImageMotions(et.groups.cyclic(9), lambda g: (40.0 * g, False), outside="edge")
     copies = np.concatenate([action(int(k), x[i : i + 1].astype(float)) for i, k in zip(rows, elements, strict=True)])
     copies = standardisation(copies).astype(result.gram.precision)
-    logits = choosing.left_out(result, problem, copies, rows)
-    for (rest, inside), (best, _) in zip(problem.split(), result.assessed.folds, strict=True):
+    logits = choosing.left_out_logits(result, problem, copies, rows)
+    for (rest, inside), (best, _) in zip(problem.split(), result.score.folds, strict=True):
         for k in np.flatnonzero(np.isin(rows, inside)):
             net = et.InfiniteEnsembleClassifier(choice.model.net, ridge=best.ridge, kernel=result.tried.kernel)
             model = net.fit(result.trial.training.x[rest.rows], y[rest.rows])
@@ -327,7 +337,7 @@ def test_candidates_that_are_not_known_to_be_invariant_are_named():
 
 def test_fast_leaves_out_what_predicts_slowly(monkeypatch):
     slowly = lambda trial, samples: 1e-3 * trial.candidate.layers**5
-    monkeypatch.setattr("equitangents.fit.searching.Trial.seconds", slowly)
+    monkeypatch.setattr("equitangents.fit.searching.KernelTrial.seconds", slowly)
     choice = auto(X, Y, baselines=False, fast=True, minutes=LONG)
     assert choice.untried == ("dense, 4 layers",)
     assert choice.best_fast == choice.best
@@ -337,13 +347,19 @@ def test_fast_leaves_out_what_predicts_slowly(monkeypatch):
     ("arguments", "error", "words"),
     [
         ({"x": X[:3], "y": Y[:3]}, InvalidArgumentError, "samples, 3; expected 4"),
-        ({"x": np.zeros((MOST + 1, 1)), "y": np.zeros(MOST + 1)}, InvalidArgumentError, "samples, 2001; expected"),
+        (
+            {"x": np.zeros((MAX_SAMPLES + 1, 1)), "y": np.zeros(MAX_SAMPLES + 1)},
+            InvalidArgumentError,
+            "samples, 2001; expected",
+        ),
         ({"x": np.zeros((5, 2, 2)), "y": Y[:5]}, ShapeError, "expected vectors"),
         ({"x": X, "y": Y, "minutes": 0}, InvalidArgumentError, "minutes is 0"),
         ({"x": X, "y": Y, "augmentation": "auto"}, InvalidArgumentError, "expected images"),
         ({"x": images(8)[0], "y": images(8)[1], "augmentation": TWO}, InvalidArgumentError, "of turns and reflections"),
         ({"x": np.full((8, 2), np.nan), "y": Y[:8]}, InvalidArgumentError, "NaN"),
         ({"x": X, "y": Y, "together": np.arange(len(X)) % 2}, InvalidArgumentError, "together has sets, 2"),
+        ({"x": X, "y": np.zeros(len(X))}, InvalidArgumentError, "y holds one class"),
+        ({"x": X, "y": np.arange(len(X)) == 0}, InvalidArgumentError, "of class 'True'; expected two or more of each"),
         ({"x": X, "y": Y, "precision": "float16"}, InvalidArgumentError, "precision is 'float16'"),
         ({"x": X, "y": Y, "seed": "a"}, InvalidTypeError, "seed is 'a'"),
     ],

@@ -63,7 +63,7 @@ def test_a_wrong_label_is_the_first_that_looks_mislabelled(fitted):
     assert re.search(r"image-\d+\.png", shown)[0] == f"image-{PLANTED}.png"
     assert shown.count('src="data:image/png;base64,') == min(8, (~HeldOut.of(model).hits).sum())
     assert "predict it" in html
-    assert f"(95 %): {model.leave_one_out_.accuracy:.1%} (" in html
+    assert f"(95 %): {100 * model.leave_one_out_.accuracy:.1f} % (" in html
 
 
 def test_a_calibrated_law_shows_an_error_of_chance_alone():
@@ -74,6 +74,17 @@ def test_a_calibrated_law_shows_an_error_of_chance_alone():
     assert held.calibration_error() < 3 * held.chance_error() < 0.03
     sharp = p**4 / (p**4).sum(1, keepdims=True)
     assert HeldOut(sharp, labels, classes).calibration_error() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("classes", "heads"), [(("1", "20", "b c"), ("1", "20", "b c")), (("дерево", "a b", "c"), "123")]
+)
+def test_long_names_of_classes_are_numbers_with_a_legend(classes, heads):
+    labels = np.array([0, 1, 2, 2])
+    (table,) = page._confusion(HeldOut(np.eye(3)[[0, 1, 2, 1]], labels, classes)).shown
+    assert table.header == ["", *heads]
+    assert table.rows[2] == [f"{heads[2]} (2)", "0", "1", "1"]
+    assert ("2: a b" in table.caption) == (heads == "123")
 
 
 def test_no_point_of_the_reliability_diagram_is_cut(monkeypatch):
@@ -104,8 +115,8 @@ def test_a_choice_has_baselines_angles_and_a_learning_curve():
     html = held_out_page(choice.model, [f"{i}.png" for i in range(40)], title="t", choice=choice).html()
     assert outside_resources(html) == []
     assert choice.best.name in html
-    assert [each.angle for each in choice.turned] == [0, *(40.0 * k for k in range(1, 9))]
-    for name in ("accuracy", "confusion", "calibration", "least-sure", "turning", "more-images"):
+    assert [each.angle for each in choice.rotations] == [0, *(40.0 * k for k in range(1, 9))]
+    for name in ("accuracy", "confusion", "calibration", "least-certain", "rotated-images", "learning-curve"):
         section(html, name)
     assert "<svg" in section(html, "accuracy")
 

@@ -81,17 +81,17 @@ def test_descent_above_the_largest_rate_is_refused_with_that_rate():
     assert largest == 5.0
     Descent(largest, 10).check(4.0, 1000)
     Descent(5.001, 10).check(4.0, 0)
-    for rate, time, said in (
+    for rate, time, message in (
         (5.001, 1, r"at most 5, above which"),
         (5.0, np.inf, "oscillates"),  # it never arrives
         (0.1, 2.5, r"time is 2\.5.*counts steps"),
     ):
-        with pytest.raises(InvalidArgumentError, match=said):
+        with pytest.raises(InvalidArgumentError, match=message):
             Descent(rate, 10).check(4.0, time)
 
 
 @pytest.mark.parametrize(
-    ("make", "bad", "error", "said"),
+    ("make", "bad", "error", "message"),
     [
         (lambda rate: Flow(rate, 3), [0.0, -1.0, np.nan, np.inf, "fast", None], InvalidArgumentError, "learning_rate"),
         (lambda samples: Flow(1.0, samples), [0], InvalidArgumentError, "samples is 0"),
@@ -99,7 +99,7 @@ def test_descent_above_the_largest_rate_is_refused_with_that_rate():
         (as_times, ["soon", object(), [1.0, "x"]], InvalidTypeError, "time is"),
     ],
 )
-def test_bad_input(make, bad, error, said):
+def test_bad_input(make, bad, error, message):
     for value in bad:
-        with pytest.raises(error, match=said):
+        with pytest.raises(error, match=message):
             make(value)

@@ -149,7 +149,7 @@ def test_bad_input():
     Theta, K, y = kernels(0)
     spectrum, flow = decompose(Theta[:N, :N]), Flow(1.0, N)
     one, at = {"n": 1, "key": jax.random.key(0)}, trained(Theta, K, y).project(Theta[N:, :N])
-    for work, error, said in (
+    for work, error, message in (
         (lambda: TrainedProcess(spectrum, y[:3], flow), ShapeError, "targets has rows, 3"),
         (lambda: TrainedProcess(spectrum, y[:, 0], flow), ShapeError, "targets has rank 1"),
         (lambda: TrainedProcess(spectrum, y, flow, prior=K), ShapeError, "prior has shape"),
@@ -158,5 +158,5 @@ def test_bad_input():
         (lambda: sample_gaussian(np.zeros((1, 1)), np.eye(1), **one | {"n": 0}), InvalidArgumentError, "n is 0"),
         (lambda: sample_gaussian(np.zeros((1, 1)), np.eye(1), **one | {"key": 0}), InvalidTypeError, "expected a key"),
     ):
-        with pytest.raises(error, match=said):
+        with pytest.raises(error, match=message):
             work()

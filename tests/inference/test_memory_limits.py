@@ -85,7 +85,7 @@ class OldJaxError(jax.errors.JaxRuntimeError):
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (MemoryError(), True),
         (OfTorchError(), True),
@@ -95,9 +95,9 @@ class OldJaxError(jax.errors.JaxRuntimeError):
         (RuntimeError("RESOURCE_EXHAUSTED: out of memory, can't allocate memory"), False),
     ],
 )
-def test_errors_for_lack_of_memory_are_known_by_their_class(error, said, monkeypatch):
+def test_errors_for_lack_of_memory_are_known_by_their_class(error, message, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(OutOfMemoryError=OfTorchError)))
-    assert memory.ran_out(error) == said
+    assert memory.ran_out(error) == message
 
 
 def test_an_array_that_jax_cannot_allocate_is_one_of_them():

@@ -103,7 +103,7 @@ def test_certainty():
 
 
 @pytest.mark.parametrize(
-    ("mean", "std", "error", "said"),
+    ("mean", "std", "error", "message"),
     [
         (np.zeros(3), np.zeros(3), ShapeError, "mean has rank 1"),
         (np.zeros((2, 3)), np.zeros(3), ShapeError, r"std has shape \(3, 1\)"),
@@ -112,6 +112,6 @@ def test_certainty():
         (np.zeros((2, 3)), np.array([1.0, np.nan]), NotFiniteError, "std holds NaN"),
     ],
 )
-def test_bad_input(mean, std, error, said):
-    with pytest.raises(error, match=said):
+def test_bad_input(mean, std, error, message):
+    with pytest.raises(error, match=message):
         argmax_probabilities(mean, std)

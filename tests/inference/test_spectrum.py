@@ -73,7 +73,7 @@ class TestPositivity:
 
 
 @pytest.mark.parametrize(
-    ("matrix", "ridge", "error", "said"),
+    ("matrix", "ridge", "error", "message"),
     [
         (np.ones((2, 3)), 0.0, ShapeError, r"\(2, 3\); expected a square"),
         (np.array([[1.0, 0.5], [0.4, 1.0]]), 0.0, InvalidArgumentError, r"differ by 0\.1; expected a symmetric one"),
@@ -81,8 +81,8 @@ class TestPositivity:
         *((np.eye(2), ridge, InvalidArgumentError, "ridge is") for ridge in (-1e-3, np.nan, np.inf)),
     ],
 )
-def test_bad_input(matrix, ridge, error, said):
-    with pytest.raises(error, match=said):
+def test_bad_input(matrix, ridge, error, message):
+    with pytest.raises(error, match=message):
         decompose(matrix, ridge=ridge)
 
 

@@ -129,13 +129,13 @@ def test_sampled_networks_of_every_kind(net, shape, rng):
 
 def test_layers_whose_law_is_another_are_named(rng):
     x = rng.standard_normal((2, 4))
-    for layers, said in (
+    for layers, message in (
         ((N.Dense(4), N.LayerNorm(), N.Relu(), N.Dense(1)), "LayerNorm"),
         ((N.Dense(4), N.Residual(N.Relu(), N.Dense(4)), N.Dense(1)), "Residual"),
         ((N.Dense(4), N.Relu(), N.Dense(4), N.Dense(1)), "one layer with weights"),
         ((N.Dense(4, parametrisation="standard"), N.Relu(), N.Dense(1)), "standard"),
     ):
-        with pytest.raises(NetworkError, match=said):
+        with pytest.raises(NetworkError, match=message):
             finite_width(N.Sequential(*layers), x)
     for layers in ((N.Conv(4, 2), N.Erf(), N.Flatten()), (N.Conv(4, 2), N.Erf(), N.GlobalAvgPool())):
         with pytest.raises(NetworkError, match=r"Conv.*; expected dense layers"):

@@ -50,11 +50,11 @@ def test_gain_is_of_homogeneous_functions_that_keep_the_ratio_of_variances(dual)
 
 @EACH
 def test_only_what_is_zero_at_zero_says_that_it_vanishes_or_is_linear_there(dual):
-    said = traits_of(dual)
-    if said.vanishes:
+    traits = traits_of(dual)
+    if traits.vanishes:
         assert square(dual, 1e-6) <= 1e-5
-    if said.linear_at_zero:
-        assert said.vanishes
+    if traits.linear_at_zero:
+        assert traits.vanishes
         q = np.array([1e-4, 1e-6])
         ratios = np.array([square(dual, each) / each for each in q])
         assert np.abs(ratios[0] / ratios[1] - 1) <= 1e-3
@@ -73,10 +73,10 @@ def test_squares_grow_as_the_power_that_the_dual_names(dual):
 
 @EACH
 def test_a_jump_has_no_tangent_kernel_and_is_bent(dual):
-    said = traits_of(dual)
-    assert not (said.bent and said.curved)
-    assert (said.no_ntk is not None) == isinstance(dual, duals.SignDual | duals.HeavisideDual)
-    assert said.bent or said.no_ntk is None
+    traits = traits_of(dual)
+    assert not (traits.bent and traits.curved)
+    assert (traits.no_ntk is not None) == isinstance(dual, duals.SignDual | duals.HeavisideDual)
+    assert traits.bent or traits.no_ntk is None
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 4e-7), (np.float64, 2e-15)])

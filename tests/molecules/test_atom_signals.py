@@ -78,7 +78,7 @@ def test_derivatives_are_finite_and_right():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "words"),
+    ("options", "error", "message"),
     [
         ({"powers": ()}, InvalidArgumentError, "powers"),
         ({"bandlimit": 0}, InvalidArgumentError, "bandlimit"),
@@ -88,6 +88,6 @@ def test_derivatives_are_finite_and_right():
         ({"elements": 6}, InvalidTypeError, "elements is 6; expected atomic numbers"),
     ],
 )
-def test_bad_settings(options, error, words):
-    with pytest.raises(error, match=words):
+def test_bad_settings(options, error, message):
+    with pytest.raises(error, match=message):
         AtomSignals(**options)

@@ -28,17 +28,17 @@ def test_one_molecule_of_ase_is_a_batch_of_one():
 
 
 @pytest.mark.parametrize(
-    ("atoms", "error", "words"),
+    ("atoms", "error", "message"),
     [
         (5, InvalidTypeError, "atoms holds int; expected ASE's Atoms"),
         ([molecule("CO"), 5], InvalidTypeError, "atoms holds int"),
         ([molecule("CO"), DUMMY], InvalidArgumentError, r"atoms\[1\] holds 'a dummy atom X"),
-        ([], InvalidArgumentError, "atoms is empty"),
+        ([], InvalidArgumentError, "expected at least one molecule"),
         ([molecule("H2O"), bulk("Cu", cubic=True)], InvalidArgumentError, r"atoms\[1\] has pbc"),
     ],
 )
-def test_what_is_no_molecule_of_ase(atoms, error, words):
-    with pytest.raises(error, match=words):
+def test_what_is_no_molecule_of_ase(atoms, error, message):
+    with pytest.raises(error, match=message):
         Molecules.from_ase(atoms)
 
 
@@ -60,7 +60,7 @@ def test_nothing_can_be_changed_and_padding_is_not_read():
 
 
 @pytest.mark.parametrize(
-    ("numbers", "positions", "error", "words"),
+    ("numbers", "positions", "error", "message"),
     [
         ([8, 1], np.zeros((2, 3)), ShapeError, "atomic_numbers has rank"),
         ([[8, 1]], np.zeros((1, 3, 3)), ShapeError, "positions has shape"),
@@ -77,8 +77,8 @@ def test_nothing_can_be_changed_and_padding_is_not_read():
         ([[8, 1]], np.array([[[0, 0, 0], [1e-4, 0, 0]]]), InvalidArgumentError, "coincide"),
     ],
 )
-def test_bad_input(numbers, positions, error, words):
-    with pytest.raises(error, match=words):
+def test_bad_input(numbers, positions, error, message):
+    with pytest.raises(error, match=message):
         Molecules(np.array(numbers), positions)
 
 

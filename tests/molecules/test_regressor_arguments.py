@@ -130,22 +130,22 @@ SKEW = np.arange(27.0).reshape(3, 3, 3)
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "said"),
+    ("call", "error", "message"),
     [
         (lambda: MoleculeRegressor(NET, baseline="mean").fit(BATCH, np.zeros(3)), InvalidArgumentError, "baseline is"),
         *(
             (lambda s=s: ENERGIES.fit(BATCH, np.zeros(3), np.zeros(s)), ShapeError, "forces has shape")
             for s in ((3, 3), (3, 2, 3), (2, 3, 3))
         ),
-        (lambda: ENERGIES.fit(BATCH), InvalidArgumentError, "both None"),
-        (lambda: TensorRegressor(NET).fit(BATCH, SKEW), InvalidArgumentError, "not symmetric"),
+        (lambda: ENERGIES.fit(BATCH), InvalidArgumentError, "energies is None"),
+        (lambda: TensorRegressor(NET).fit(BATCH, SKEW), InvalidArgumentError, "expected symmetric matrices"),
         (lambda: kernels(NET, BATCH, BATCH.positions), InvalidTypeError, "molecules2 is of type ndarray"),
         (lambda: kernels(NET, BATCH, signals="all"), InvalidTypeError, "signals is 'all'"),
         (lambda: kernels(None, BATCH), InvalidTypeError, "net is None"),
     ],
 )
-def test_other_arguments(call, error, said, nothing_computed):
-    with pytest.raises(error, match=said):
+def test_other_arguments(call, error, message, nothing_computed):
+    with pytest.raises(error, match=message):
         call()
 
 

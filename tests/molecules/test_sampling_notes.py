@@ -23,8 +23,8 @@ def network(resolution: int) -> nn.Sequential:
 
 
 @pytest.mark.quick(1)
-@pytest.mark.parametrize(("resolution", "said"), [(3, True), (5, False)])
-def test_turned_dipoles_are_off_where_the_notes_say_so(resolution: int, said: bool) -> None:
+@pytest.mark.parametrize(("resolution", "noted"), [(3, True), (5, False)])
+def test_turned_dipoles_are_off_where_the_notes_say_so(resolution: int, noted: bool) -> None:
     train, test = waters(0), waters(1)
     dipoles = np.einsum("a,naj->nj", [-0.8, 0.4, 0.4], train.positions)
     model = TensorRegressor(network(resolution), ridge=1e-3).fit(train, dipoles)
@@ -32,9 +32,9 @@ def test_turned_dipoles_are_off_where_the_notes_say_so(resolution: int, said: bo
     still = model.predict(test).values
     turned = model.predict(test.with_positions(test.positions @ R.T)).values
     error = np.abs(turned - still @ R.T).max() / np.abs(still).max()
-    assert bool(model.notes_) == said
-    assert (error > 0.02) == said
-    if said:
+    assert bool(model.notes_) == noted
+    assert (error > 0.02) == noted
+    if noted:
         better = float(model.notes_[0].split("set ridge=")[1].split(",")[0])
         assert better > 1e-3
         assert TensorRegressor(network(resolution), ridge=better).fit(train, dipoles).notes_ == ()

@@ -18,7 +18,7 @@ from stores import NET, content, damage, store
 import kills
 from equitangents import InfiniteEnsemble, files
 from equitangents.errors import MemoryLimitError, StoreError
-from equitangents.files import alone
+from equitangents.files import locked
 from equitangents.scale import GramStore, record
 from equitangents.solvers import OutOfCore
 from permissions import public_folder, without_permission
@@ -154,7 +154,7 @@ class TestKills:
         lock.write_text(f".{host}+{os.getpid()}+{'0' * 32}")  # a number that another process has by now
         assert store(tmp_path / "k", rows=12).shape == (12, 12)
         assert not lock.exists()
-        with alone(lock, ""), pytest.raises(StoreError, match="another process"):
+        with locked(lock, ""), pytest.raises(StoreError, match="another process"):
             store(tmp_path / "k", rows=13)
 
 

@@ -144,11 +144,11 @@ class TestWhatIsComputed:
         same(store)
 
     def test_is_told_with_the_time_that_is_left(self, tmp_path):
-        told = []
-        GramStore(tmp_path / "k", NET, X, tile=4).compute(progress=lambda *now: told.append(now))
-        assert [there for there, _, _ in told] == [1, 2, 3, 4, 5, 6]
-        assert all(total == 6 and left >= 0 for _, total, left in told)
-        assert told[-1][2] == 0
+        calls = []
+        GramStore(tmp_path / "k", NET, X, tile=4).compute(progress=lambda *now: calls.append(now))
+        assert [there for there, _, _ in calls] == [1, 2, 3, 4, 5, 6]
+        assert all(total == 6 and left >= 0 for _, total, left in calls)
+        assert calls[-1][2] == 0
 
 
 class TestIsRefused:

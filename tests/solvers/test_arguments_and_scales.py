@@ -69,7 +69,7 @@ def test_the_residual_of_lanczos_at_the_end_of_training_counts_rounding():
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: solvers.OutOfCore(tile=-3), "tile is -3"),
         (lambda: solvers.OutOfCore(tile=2.5), "tile is 2.5"),
@@ -87,10 +87,10 @@ def test_the_residual_of_lanczos_at_the_end_of_training_counts_rounding():
         (lambda: solvers.solve(np.eye(3), np.ones(3), dynamics=["flow"]), "dynamics is ['flow']; expected 'flow'"),
     ],
 )
-def test_arguments_that_are_none_are_named(make, said):
+def test_arguments_that_are_none_are_named(make, message):
     with pytest.raises((InvalidArgumentError, TypeError)) as caught:
         make()
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("unit", [1.0, 2.0**150, 2.0**-150])

@@ -10,12 +10,12 @@ from equitangents import nn, solvers
 from equitangents.errors import MemoryLimitError
 from equitangents.scale import GramStore
 from equitangents.solvers import solving
-from equitangents.solvers.method import Task
+from equitangents.solvers.method import SolveTask
 from equitangents.solvers.solving import choose
 
 
 def task(n, limit, tile=1024):
-    return Task(n, 10, 4, False, False, tile, int(limit))
+    return SolveTask(n, 10, 4, False, False, tile, int(limit))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFinit
 from equitangents.inference import Flow
 from equitangents.scale import GramStore
 from equitangents.solvers.matrices import KernelMatrix, as_matrix
-from equitangents.solvers.method import System, Task
+from equitangents.solvers.method import LinearSystem, SolveTask
 
 NAMES = list(exact_methods("."))
 
@@ -182,7 +182,7 @@ def test_a_factor_in_single_precision_is_shifted_no_more_than_it_must_be():
         rng = np.random.default_rng(seed)
         draws = rng.normal(size=(40, 8))
         theta = draws @ draws.T
-        system, task = System(as_matrix(theta), 1e-8, Flow(1.0, 40)), Task(40, 1, 8, True, False, 40, 10**9)
+        system, task = LinearSystem(as_matrix(theta), 1e-8, Flow(1.0, 40)), SolveTask(40, 1, 8, True, False, 40, 10**9)
         factor = solvers.Cholesky(precision="float32").prepare(system, task).args[1]
         spacing = np.finfo(np.float32).eps * np.linalg.eigvalsh(theta)[-1]
         shifts = [spacing * 10.0**power for power in range(3)]

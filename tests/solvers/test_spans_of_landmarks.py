@@ -9,7 +9,7 @@ from problems import Gaussian, shifted, targets
 from equitangents import solvers
 from equitangents.errors import MemoryLimitError, NotFiniteError
 from equitangents.solvers import low_rank
-from equitangents.solvers.method import Task
+from equitangents.solvers.method import SolveTask
 
 X = np.random.default_rng(0).normal(size=(240, 3))
 Y = np.stack([np.sin(2 * X[:, 0]), X[:, 1] * X[:, 2]], axis=1) + 0.1 * targets(240, 2)
@@ -87,7 +87,7 @@ def test_pivots_serve_better_than_rows_drawn_uniformly():
 
 
 def test_memory_is_bounded_by_rows_times_landmarks():
-    assert solvers.Nystrom(rank=1000).memory(Task(1_000_000, 10, 4, False, False, 1024, 10**10)) <= 10**10
+    assert solvers.Nystrom(rank=1000).memory(SolveTask(1_000_000, 10, 4, False, False, 1024, 10**10)) <= 10**10
     with pytest.raises(MemoryLimitError, match=r"by solver 'nystrom'"):
         solvers.solve((Gaussian(), X), Y, solver="nystrom", memory_limit=1000)
 

@@ -12,7 +12,7 @@ from equitangents.inference import Flow
 from equitangents.inference.dynamics import Descent
 from equitangents.solvers.lanczos import evolve
 from equitangents.solvers.matrices import as_matrix
-from equitangents.solvers.method import System
+from equitangents.solvers.method import LinearSystem
 
 TIMES = [0.0, 0.3, 20.0, 3e3, 1e7]
 
@@ -54,7 +54,7 @@ def test_steps_of_gradient_descent_are_those_of_the_loop(steps):
 def test_the_stated_error_bounds_the_error(dynamics):
     n, matrix = 60, positive(60, 1e4)
     y = targets(n, 4)
-    system = System(as_matrix(matrix), 0.0, dynamics(1.0, n))
+    system = LinearSystem(as_matrix(matrix), 0.0, dynamics(1.0, n))
     values, vectors = np.linalg.eigh(matrix)
     for time in (10.0, 1e3, 1e5):
         left = vectors @ (system.dynamics.decay(values, time)[:, None] * (vectors.T @ y))

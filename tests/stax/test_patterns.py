@@ -104,7 +104,7 @@ def test_graphs_are_cut_with_the_inputs_of_networks_that_are_drawn():
 
 
 @pytest.mark.parametrize(
-    ("layer", "pattern", "error", "said"),
+    ("layer", "pattern", "error", "message"),
     [
         (stax.Aggregate(), np.ones((2, 3, 3)), ShapeError, r"pattern has shape \(2, 3, 3\); expected \(N, 4, 4\)"),
         (stax.Aggregate(), np.ones((3, 4, 4)), ShapeError, "expected 2; give a graph for each input"),
@@ -113,9 +113,9 @@ def test_graphs_are_cut_with_the_inputs_of_networks_that_are_drawn():
         (SPARSE, np.ones((2, 5, 3), int), ShapeError, r"pattern has shape \(2, 5, 3\); expected \(N, edges, 2\)"),
     ],
 )
-def test_patterns_of_another_shape_are_refused(layer, pattern, error, said):
+def test_patterns_of_another_shape_are_refused(layer, pattern, error, message):
     x = RNG.standard_normal((2, 4, 3))
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         stax.serial(layer, stax.Dense(1), stax.GlobalAvgPool()).kernel_fn(x, None, "ntk", pattern=pattern)
 
 

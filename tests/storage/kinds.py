@@ -16,7 +16,7 @@ import equitangents as et
 from equitangents.ensembles import predict_to_file, saved_folder
 from equitangents.ensembles.training.checkpoints import CheckpointStore, Snapshot
 from equitangents.errors import EquitangentsError, StoreError
-from equitangents.files import whole_file
+from equitangents.files import atomic_file
 from equitangents.foreign_files import UNREADABLE
 from equitangents.scale import GramStore
 from equitangents.solvers import OutOfCore
@@ -162,7 +162,7 @@ def read_stage(path: Path) -> int:
 
 
 def write_page(path: Path, which: int) -> None:
-    with whole_file(path) as partial:
+    with atomic_file(path) as partial:
         partial.write_text(str(which) * 5000)
 
 
@@ -259,7 +259,7 @@ def path_of(kind: Kind, folder: Path) -> Path:
     return folder / ("m" + "".join(Path(kind.name).suffixes))
 
 
-def said(work: Callable[[], object]) -> tuple[object, str]:
+def outcome(work: Callable[[], object]) -> tuple[object, str]:
     """(what comes of it, "") or (None, what is said of it in one line, as the command line says it)."""
     try:
         return work(), ""

@@ -25,12 +25,12 @@ import kills
 from equitangents.actions import permutations
 from equitangents.ensembles import saved_objects
 from equitangents.ensembles.saved_folder import read_about, write_folder
-from equitangents.files import whole_file
+from equitangents.files import atomic_file
 from equitangents.groups import symmetric, wallpaper
 from permissions import public_folder, without_permission
 from storage.every_call import kills as kill_at_every_call
 from storage.every_call import listed
-from storage.kinds import ARRAYS, KINDS, Kind, path_of, read_arrays, said, write_arrays
+from storage.kinds import ARRAYS, KINDS, Kind, outcome, path_of, read_arrays, write_arrays
 from strangers.kinds_of_files import KINDS as FILES
 
 ALL = list(KINDS)
@@ -115,7 +115,7 @@ class TestSeveral:
                     status = 1
                     try:
                         for which in (turn % 2, 1 - turn % 2):
-                            line = said(partial(kind.write, path, which))[1]
+                            line = outcome(partial(kind.write, path, which))[1]
                             assert not line or any(words in line for words in KEPT_OUT), line
                         status = 0
                     except BaseException:
@@ -172,7 +172,7 @@ class TestDamage:
             content = bytearray(good[file])
             content[at // 8] ^= 1 << at % 8
             file.write_bytes(content)
-            found, line = said(partial(kind.read, path))
+            found, line = outcome(partial(kind.read, path))
             # never numbers that are others, never a raw error
             assert found in ((None, 1, 0) if kind.earlier else (None, 1)), (file.name, at)
             assert found is not None or kind.flips != "refused" or not line.startswith("nothing"), (file.name, at)
@@ -205,7 +205,7 @@ class TestTheDisk:
                 kind.write(path, 0)
             before = listed(tmp_path)
             with full_after(size):
-                line = said(partial(kind.write, path, 1))[1]
+                line = outcome(partial(kind.write, path, 1))[1]
             assert "File too large" in line or (kind.lost and not line)
             assert "\n" not in line
             if not kind.grows:
@@ -223,7 +223,7 @@ class TestTheDisk:
             kind.write(path, 0)
             assert kind.read(path) == int(kind.grows)
             with without_permission(folder):
-                line = said(partial(kind.write, path, 1))[1]
+                line = outcome(partial(kind.write, path, 1))[1]
                 assert "\n" not in line
                 # what is complete needs nothing to be written
                 assert "Permission denied" in line or ((kind.lost or kind.grows) and not line)
@@ -272,12 +272,12 @@ def test_the_table_of_the_guide_is_that_of_these_tests():
 def test_no_device_is_replaced_by_a_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     read = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    with whole_file(tmp_path / "pipe") as partial:
+    with atomic_file(tmp_path / "pipe") as partial:
         partial.write_text("through it")
     assert os.read(read, 100) == b"through it"
     os.close(read)
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
-    with whole_file(Path(os.devnull)) as partial:
+    with atomic_file(Path(os.devnull)) as partial:
         partial.write_text("nothing")
     assert Path(os.devnull).is_char_device()
 

@@ -239,5 +239,5 @@ class TestAsTheSourceStatesThem:
         name, y = "Orbit same predictions out of distribution: gcnn", np.zeros((5, 4, 200), int)
         found, alone = self._judged(agreeing(0.95), **{"gcnn-augmented": y}), self._judged(agreeing(0.95))
         assert name not in found
-        assert "as they are" not in found[f"{name}-augmented"].measure
-        assert "as they are" in alone[name].measure
+        assert "upright" not in found[f"{name}-augmented"].measure
+        assert "upright" in alone[name].measure

@@ -33,7 +33,7 @@ class TestLearningCurves:
     SIZES = np.geomspace(20, 3200, 12).astype(int)
 
     def results(self, beyond=0.2, rotated=1.0, missed=0, **changed):
-        """Errors with the exponent 0.2, from 300 images on `beyond`; on rotated images VEC has `rotated` times as many."""
+        """Errors with the exponent 0.2, from 300 images on `beyond`; VEC `rotated` times as many on rotated ones."""
         n = self.SIZES
         growing = np.where(n < 300, n**-0.2, 300 ** (beyond - 0.2) * n**-beyond)
         error = {"FCN": noisy(growing), "VEC": noisy(0.9 * growing)}

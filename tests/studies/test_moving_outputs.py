@@ -240,7 +240,7 @@ class TestOrientations:
 @pytest.mark.parametrize(("changes", "said"), [
     ({"sizes": (4, 2)}, "increasing"), ({"few": 40}, "few"), ({"task": "flows", "waves": 3}, "sum of two squares"),
     ({"task": "flows", "pixels": 4}, "resolves"), ({"task": "rotations", "angles": 12}, "multiple of the order"),
-    ({"task": "rotations", "order": 5, "angles": 15}, "even"), ({"task": "turns", "data": "nothing"}, "data"),
+    ({"task": "rotations", "order": 5, "angles": 15}, "even"), ({"task": "rotations", "data": "nothing"}, "data"),
     ({"task": "rotations", "sizes": (4, 2000)}, "at most"),
 ])  # fmt: skip
 def test_settings_that_cannot_be_are_refused(changes, said):

@@ -135,6 +135,14 @@ def test_rotated_images_claim_an_invariant_mean_only_of_groups_that_keep_pixels(
     assert any("infinite width" in claim.statement for claim in judged) == exact
 
 
+@pytest.mark.parametrize("net", ["patches", "FCN", "LCN", "VEC", "GAP"])
+def test_rotated_images_take_networks_whose_infinite_mean_is_invariant(net):
+    settings = dataclasses.replace(ROTATED, net=net, channels=(4, 4))
+    built = rotated_images.network(settings, 10)
+    assert built.invariant_under(rotated_images.ROTATIONS, (8, 8, 1))
+    assert built.init(0, (8, 8, 1))
+
+
 def test_numbers_of_claims_are_those_that_were_planted():
     one, *_ = toy_claims(common=3.0)[4:]
     assert one.number > 0.9

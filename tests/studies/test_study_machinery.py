@@ -9,7 +9,7 @@ import pytest
 
 from equitangents import studies
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import whole_file
+from equitangents.files import atomic_file
 from equitangents_studies.framework.folder import RunFolder
 from equitangents_studies.framework.study import as_text, changed
 from pages import outside_resources
@@ -91,7 +91,7 @@ class TestFolder:
 
     def test_files_that_a_killed_run_was_writing_are_swept(self, tmp_path):
         folder = RunFolder(tmp_path / "run", _config())
-        with whole_file(folder.path / "results" / "t.csv") as left:
+        with atomic_file(folder.path / "results" / "t.csv") as left:
             left.write_text("a\n1\n")
         left.write_text("half")  # as a process leaves it that is killed in between
         RunFolder(tmp_path / "run", _config(), resume=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import whole_file
+from equitangents.files import atomic_file
 from equitangents_studies import registry
 from tools.results import small
 from tools.results.record import Record, read
@@ -57,7 +57,7 @@ def publish(folder: Path, results: Path, variant: str = "") -> Record:
             )
     shutil.rmtree(place, ignore_errors=True)
     for name, content in contents.items():
-        with whole_file(place / name) as partial:
+        with atomic_file(place / name) as partial:
             partial.write_bytes(content)
     if text and not page.is_file():
         page.write_text(text, encoding="utf-8")

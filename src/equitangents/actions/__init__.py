@@ -6,7 +6,7 @@ from equitangents.actions.images import image_dihedral, image_rotations
 from equitangents.actions.kinds import as_action
 from equitangents.actions.positions import grid, permutations, translations
 from equitangents.actions.products import direct_sum, restrict, tensor_product
-from equitangents.actions.rings import ring_rotations, to_rings, turn_rings
+from equitangents.actions.rings import ring_rotations, rotate_rings, to_rings
 from equitangents.actions.subset import sampled, subset
 from equitangents.actions.vectors import channels, labels, linear, represented, rotations, trivial
 
@@ -27,6 +27,7 @@ __all__ = [
     "represented",
     "restrict",
     "ring_rotations",
+    "rotate_rings",
     "rotations",
     "sampled",
     "subset",
@@ -34,5 +35,4 @@ __all__ = [
     "to_rings",
     "translations",
     "trivial",
-    "turn_rings",
 ]

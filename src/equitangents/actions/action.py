@@ -261,7 +261,7 @@ class Action(CheckedAction):
     def __call__(self, g: int, x: Tree) -> Tree:
         """ρ(g) x for signals x (N, ...)."""
         if precision.is_traced(g):
-            raise InvalidTypeError("g is traced by jax; expected a Python int")
+            raise InvalidTypeError("g", type(g), "a Python int", verb="is of type")
         return super().__call__(g, x)
 
     def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:

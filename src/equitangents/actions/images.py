@@ -14,15 +14,17 @@ import numpy as np
 
 from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action, GroupAction, PositionAction, image_hint
-from equitangents.actions.splines import Outside, disc, read_taps, spline_coefficients, turned_images, turned_taps
+from equitangents.actions.splines import Outside, disc, read_taps, rotated_images, rotated_taps, spline_coefficients
 from equitangents.actions.unchecked import Motion, UncheckedAction
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group, SymmetryGroup, cyclic, dihedral
 from equitangents.validation import check_array, check_whole
 
+Mask = Literal["circle"] | None
+
 
 @final
-class ImageTurns(PositionAction):
+class ExactRotations(PositionAction):
     """Rotations by multiples of 360°/n, n in {1, 2, 4}, and reflections, of images (N, H, W, C), without resampling."""
 
     positions_rank = 2
@@ -62,7 +64,7 @@ class ImageTurns(PositionAction):
         check_square(name, positions, self.turns)
 
 
-def image_dihedral(n: int, order: int = 3, mask: Literal["circle"] | None = None) -> ImageTurns | ResampledRotations:
+def image_dihedral(n: int, order: int = 3, mask: Mask = None) -> ExactRotations | ResampledRotations:
     """The dihedral group D_n on images (N, H, W, C) about their centre, exactly for n in {1, 2, 4}.
 
     Element f·n + k reflects left and right f times, (i, j) → (i, W − 1 − j), then rotates counter-clockwise by
@@ -71,7 +73,7 @@ def image_dihedral(n: int, order: int = 3, mask: Literal["circle"] | None = None
     """
     n, order = _checked(n, order, mask)
     if n in (1, 2, 4) and mask is None:
-        return ImageTurns(dihedral(n), n, f"rotations by {360 // n}° and reflections of images")
+        return ExactRotations(dihedral(n), n, f"rotations by {360 // n}° and reflections of images")
     return ResampledRotations(dihedral(n), n, order, mask)
 
 
@@ -123,7 +125,7 @@ class ImageMotions(UncheckedAction):
     def one_by_one(self, elements: Sequence[Element], x: np.ndarray) -> Iterator[np.ndarray]:
         """Yield ρ(g) x for each element; the spline's coefficients are computed once."""
         motions = [self.motion(g) for g in elements]
-        yield from turned_images(x, motions, self.order, self.mask, self.outside)
+        yield from rotated_images(x, motions, self.order, self.mask, self.outside)
 
     def angle(self, g: Element) -> float | None:
         """Rotation angle in degrees; None for reflections."""
@@ -185,17 +187,17 @@ class ResampledRotations(Action):
         return self.in_numpy().more_accurate()
 
     def _act(self, g: int, x: ArrayLike) -> ArrayLike:
-        return self._turn(g, x, spline_coefficients(x, self.order) if self._interpolates(g) else None)
+        return self._rotated(g, x, spline_coefficients(x, self.order) if self._interpolates(g) else None)
 
     def _orbit(self, elements: np.ndarray, x: ArrayLike) -> ArrayLike:
         c = spline_coefficients(x, self.order) if any(self._interpolates(int(g)) for g in elements) else None
-        images = [self._turn(int(g), x, c) for g in elements]
+        images = [self._rotated(int(g), x, c) for g in elements]
         return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 
     def _interpolates(self, g: int) -> bool:
         return (4 * (g % self.turns)) % self.turns != 0
 
-    def _turn(self, g: int, x: ArrayLike, c: ArrayLike | None) -> ArrayLike:
+    def _rotated(self, g: int, x: ArrayLike, c: ArrayLike | None) -> ArrayLike:
         xp = np if isinstance(x, np.ndarray) else jnp
         f, k = divmod(g, self.turns)
         x = x[:, :, ::-1] if f else x
@@ -208,7 +210,7 @@ class ResampledRotations(Action):
         return y if self.mask is None else y * xp.asarray(disc(x.shape[1:3])[..., None], x.dtype)
 
 
-def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = None) -> ImageTurns | ResampledRotations:
+def image_rotations(n: int, order: int = 3, mask: Mask = None) -> ExactRotations | ResampledRotations:
     """C_n on images (N, H, W, C): element g rotates counter-clockwise by g·360°/n about the image's centre.
 
     For n in {1, 2, 4} the action is exact: np.rot90(x, g, axes=(1, 2)) for n = 4. For other n, images are interpolated
@@ -226,7 +228,7 @@ def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = Non
     """
     n, order = _checked(n, order, mask)
     if n in (1, 2, 4) and mask is None:
-        return ImageTurns(cyclic(n), n, f"rotations by {360 // n}° of images")
+        return ExactRotations(cyclic(n), n, f"rotations by {360 // n}° of images")
     return ResampledRotations(cyclic(n), n, order, mask)
 
 
@@ -242,7 +244,7 @@ def _checked(n: int, order: int, mask: str | None) -> tuple[int, int]:
 @lru_cache(maxsize=256)
 def _reading(n: int, g: int, order: int, positions: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """Flat indices and weights (taps, pixels) of the spline coefficients for the image rotated by g·360°/n."""
-    return turned_taps(2 * np.pi * g / n, order, positions)
+    return rotated_taps(2 * np.pi * g / n, order, positions)
 
 
 @final

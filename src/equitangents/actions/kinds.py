@@ -129,7 +129,7 @@ def _order(kinds: Kinds) -> int:
     return len(kinds.group.elements)
 
 
-def _turns(kinds: Kinds) -> tuple[int, bool]:
+def _rotation_order(kinds: Kinds) -> tuple[int, bool]:
     """(n, whether the group has reflections) of C_n or D_n."""
     order = _order(kinds)
     reflects = bool(kinds.motion(order - 1)[1])
@@ -140,13 +140,13 @@ def _images(kinds: Kinds, shape: Shape) -> GroupAction:
     """The action on images, grey images or frames: exact if pixels go to pixels, else by splines."""
     if len(shape) in (3, 5):
         return ImageStacks(_images(kinds, (1, 1, 1, 1)), grey=len(shape) == 3)
-    if kinds.group.elements is not None and _turns(kinds)[0] in (1, 2, 4):
+    if kinds.group.elements is not None and _rotation_order(kinds)[0] in (1, 2, 4):
         return _listed_images(kinds, shape)
     return ImageMotions(kinds.group, kinds.motion)
 
 
 def _listed_images(kinds: Kinds, shape: Shape) -> Action:
-    n, reflects = _turns(kinds)
+    n, reflects = _rotation_order(kinds)
     return image_dihedral(n) if reflects else image_rotations(n)
 
 
@@ -162,7 +162,7 @@ def _shifts(kinds: Kinds, shape: Shape) -> Action:
 
 
 def _is_shifted(kinds: Kinds, shape: Shape) -> bool:
-    return len(shape) == 2 and kinds.group.elements is not None and _turns(kinds) == (shape[1], False)
+    return len(shape) == 2 and kinds.group.elements is not None and _rotation_order(kinds) == (shape[1], False)
 
 
 def _space_tensors(rank: int, name: str) -> Callable[[Kinds, Shape], GroupAction]:
@@ -298,8 +298,8 @@ def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAc
     if not recognised:
         inputs = "X" if argument == "augmentation" else "x"
         hint = image_hint(inputs, shape) if named.family in ("C", "D", "translations") else ""
-        wanted = "; ".join(kinds.expected())
-        raise ShapeError(f"{argument} is {action!r} and {inputs} has shape {shape}; expected {wanted}{hint}")
+        remedy = f"{inputs} has shape {shape}{hint}"
+        raise ShapeError(argument, action, "; ".join(kinds.expected()), remedy, verb="is")
     return kinds.listed(recognised[0], shape)
 
 

@@ -48,8 +48,8 @@ class GridMotions(PositionAction):
 
     def _position_rows(self, g: Element, positions: tuple[int, ...]) -> np.ndarray:
         g = np.asarray(g)
-        whole = g.ndim == 1 and len(g) == self.group.order
-        return self.group.grid_table[g] if whole else self.group.grid_rows(g)
+        complete = g.ndim == 1 and len(g) == self.group.order
+        return self.group.grid_table[g] if complete else self.group.grid_rows(g)
 
     def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
         if positions != self.group.shape:

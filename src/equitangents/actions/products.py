@@ -13,8 +13,8 @@ from equitangents.actions.compact import check_finite_group
 from equitangents.actions.vectors import LinearAction, channels
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import Group
+from equitangents.groups.group import Subgroup
 from equitangents.groups.representations import blocks
-from equitangents.groups.table_group import Subgroup
 
 
 @final
@@ -115,7 +115,7 @@ def tensor_product(a: Action, b: Action) -> LinearAction | FieldAction:
 def direct_sum(*actions: Action) -> LinearAction:
     """The direct sum of actions on vectors: block-diagonal matrices on (N, d₁ + d₂ + ...)."""
     if not actions:
-        raise InvalidArgumentError("actions is empty; expected at least one")
+        raise InvalidArgumentError("actions", (), "at least one")
     matrices = []
     for action in actions:
         check_same_group(actions[0], action)

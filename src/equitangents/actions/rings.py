@@ -56,7 +56,7 @@ class RingRotations(Action):
         return self._orbit(np.array([g]), x)[0]
 
     def _orbit(self, elements: np.ndarray, x: ArrayLike) -> ArrayLike:
-        return turn_rings(x, 2 * np.pi * elements / self.group.order)
+        return rotate_rings(x, 2 * np.pi * elements / self.group.order)
 
 
 def ring_rotations(n: int) -> RingRotations:
@@ -72,16 +72,16 @@ def ring_rotations(n: int) -> RingRotations:
     return RingRotations(check_whole("n", n, 1))
 
 
-def turn_rings(x: ArrayLike, angles: Float[np.ndarray, " rotations"]) -> ArrayLike:
-    """Rings (N, rings, angles, C) rotated by each of the `angles` (radians): (angles, N, rings, angles, C)."""
+def rotate_rings(x: ArrayLike, angles: Float[np.ndarray, " rotations"]) -> ArrayLike:
+    """Rings (N, rings, angles, C) rotated by each of `angles` in radians: (angles, N, rings, angles, C)."""
     x = check_array("x", x, rank=4)
-    turns = np.asarray(angles, np.float64)
-    if turns.ndim != 1:
-        raise ShapeError("angles", turns.shape, "a list of angles")
+    steps = np.asarray(angles, np.float64)
+    if steps.ndim != 1:
+        raise ShapeError("angles", steps.shape, "a list of angles")
     xp = np if isinstance(x, np.ndarray) else jnp
-    turns = xp.asarray(turns, x.dtype)[:, None, None, None, None]
+    steps = xp.asarray(steps, x.dtype)[:, None, None, None, None]
     modes = xp.arange(x.shape[_AXIS] // 2 + 1, dtype=x.dtype)[:, None]
-    turned = xp.fft.rfft(x, axis=_AXIS) * xp.exp(-1j * modes * turns)
+    turned = xp.fft.rfft(x, axis=_AXIS) * xp.exp(-1j * modes * steps)
     return xp.fft.irfft(turned, n=x.shape[_AXIS], axis=_AXIS + 1).astype(x.dtype)
 
 

@@ -68,7 +68,7 @@ def taps(order: int, x: np.ndarray, n: int) -> tuple[Int[np.ndarray, "taps point
     return mirrored(index, n), weights
 
 
-def turned_taps(
+def rotated_taps(
     angle: float, order: int, positions: tuple[int, int], outside: Outside = "zero"
 ) -> tuple[Int[np.ndarray, "taps pixels"], Float[np.ndarray, "taps pixels"]]:
     """Flat indices and weights of the spline coefficients for an image rotated counter-clockwise by `angle`.
@@ -112,7 +112,7 @@ def spline_coefficients(x: ArrayLike, order: int) -> ArrayLike:
     return jnp.einsum("ai,nijc,bj->nabc", F, x, E, precision=jax.lax.Precision.HIGHEST)
 
 
-def turned_images(
+def rotated_images(
     x: np.ndarray, motions: Sequence[tuple[float, bool]], order: int, mask: str | None, outside: Outside = "zero"
 ) -> Iterator[np.ndarray]:
     """For every (degrees, reflected): x (N, H, W, C), reflected left to right or not, then rotated counter-clockwise.
@@ -146,19 +146,19 @@ _KEPT: OrderedDict[tuple[object, ...], scipy.sparse.csr_matrix] = OrderedDict()
 
 
 def _matrix(*key: Any) -> scipy.sparse.csr_matrix:
-    """`_turn` of these arguments, cached; safe if several threads ask at once."""
+    """`_rotation_matrix` of these arguments, cached; safe if several threads ask at once."""
     made = _KEPT.pop(key, None)
-    _KEPT[key] = made = _turn(*key) if made is None else made
+    _KEPT[key] = made = _rotation_matrix(*key) if made is None else made
     while len(_KEPT) > 1 and sum(map(_nbytes, list(_KEPT.values()))) > _MOST:
         _KEPT.popitem(last=False)
     return made
 
 
-def _turn(
+def _rotation_matrix(
     degrees: float, order: int, positions: tuple[int, int], dtype: str, outside: Outside
 ) -> scipy.sparse.csr_matrix:
     """Matrix (pixels, coefficients) from spline coefficients to the rotated image."""
-    index, weights = turned_taps(np.radians(degrees), order, positions, outside)
+    index, weights = rotated_taps(np.radians(degrees), order, positions, outside)
     taps, pixels = index.shape
     starts = np.arange(0, taps * pixels + 1, taps, dtype=np.int32 if taps * pixels < 2**31 else np.int64)
     entries = weights.T.astype(dtype).ravel(), index.T.astype(starts.dtype).ravel(), starts

@@ -291,11 +291,11 @@ class ClassMasks(UncheckedAction):
 
     def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
         """Moved masks; a position between pixels gets the class whose interpolated indicator mask is largest."""
-        whole = np.ascontiguousarray(x.reshape(*x.shape[:3], 1))
+        batch = np.ascontiguousarray(x.reshape(*x.shape[:3], 1))
         if self.images.moves_exactly(g):
-            return np.asarray(self.images(g, whole)).reshape(x.shape).astype(x.dtype)
-        classes = np.unique(whole)
-        masks = np.asarray(self.images(g, (whole == classes).astype(np.float64)))
+            return np.asarray(self.images(g, batch)).reshape(x.shape).astype(x.dtype)
+        classes = np.unique(batch)
+        masks = np.asarray(self.images(g, (batch == classes).astype(np.float64)))
         background = 1 - masks.sum(axis=-1)  # pixels from outside the image are class 0
         masks[..., 0] += background if classes[0] == 0 else 0.0
         return classes[masks.argmax(axis=-1)].reshape(x.shape).astype(x.dtype)

@@ -152,7 +152,7 @@ def rotations(group: Group | RotationGroup) -> LinearAction | ContinuousRotation
         raise InvalidTypeError(
             "group", group, "a group with 3×3 matrices: octahedral(), icosahedral(), so3(bandlimit), ..."
         )
-    if not group.turns_space:
+    if not group.rotates_space:
         raise InvalidArgumentError("group", group, "orthogonal matrices")
     return LinearAction(group, np.array(group.matrices), (2, 3), "rotations of 3-vectors")
 

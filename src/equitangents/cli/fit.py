@@ -1,9 +1,10 @@
-"""`equitangents fit`: infinitely wide networks trained on arrays or images in files, saved for `predict`."""
+"""`equitangents fit`: train infinitely wide networks on arrays or images in files, and save them for `predict`."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ import typer
 from equitangents.cli import images
 from equitangents.cli import options as cli
 from equitangents.errors import EquitangentsError, InvalidArgumentError
-from equitangents.formatting import duration
+from equitangents.formatting import duration, formatted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,79 +25,79 @@ if TYPE_CHECKING:
     from equitangents.fit import Choice, Step
     from equitangents.kernels import KernelFunction
 
-REPORT = "report.html"  # beside a classifier
-_PAIRS = 5  # near-duplicates that are named
+REPORT = "report.html"  # in the folder of a classifier
+_PAIRS = 5  # near-duplicates that are printed
 _REGRESSION = "regression"
 _gigabytes = cli.numbers("a positive number of GB", lambda size: 0 < size < math.inf)
 
 _INPUTS = {
-    "data": cli.path("Inputs: .npy, .npz or Zarr with x (and y); or a folder of images, one folder a class.", ...),
-    "out": cli.option(Path, "Folder of the model; one that was saved there is replaced.", ...),
+    "data": cli.path("Inputs: .npy, .npz or Zarr with x (and y); or a folder of images, one folder per class.", ...),
+    "out": cli.option(Path, "Folder of the model; an existing model is replaced.", ...),
     "targets": cli.path(
-        "Targets: .npy, .npz with y, or Zarr; of images a table .csv with the columns file and label. Without it y of "
+        "Targets: .npy, .npz with y, or Zarr; for images a table .csv with the columns file and label. By default y of "
         "--data, or its folders."
     ),
-    "size": cli.option(
-        int, "Pixels of a side, to which images are averaged down; by default the smallest side.", min=1
-    ),
+    "size": cli.option(int, "Pixels per side to which images are averaged down; by default the smallest side.", min=1),
     "skip_bad": cli.flag("Leave out images that cannot be read, and name them."),
     "net": cli.option(
         str,
-        "auto: the best by left-out samples, for classes of 4 to 2,000 vectors or images, in --minutes; mlp for "
-        f"others; or {cli.NETS}.",
+        "auto: chosen by left-out samples within --minutes, to classify 4 to 2,000 vectors or images; otherwise mlp. "
+        f"Or {cli.NETS}.",
         cli.AUTO,
         **cli.a_net(cli.AUTO),
     ),
     **cli.SHAPE,
     "group": cli.option(
         str,
-        "Augmentation by all elements of a group: C4, D4, S5, translations, …; of images by --net auto also auto: the "
-        "best of none, C4, D4, C8 and D8.",
+        "Augmentation by all elements of a group: C4, D4, S5, translations, …. For images with --net auto also auto: "
+        "the best of none, C4, D4, C8 and D8.",
         **cli.a_group(cli.AUTO),
     ),
     "precision": cli.PRECISION,
     "standardise": cli.option(
-        bool, "Shift and scale inputs by the mean and deviation of each channel of --data; predict does the same.", True
+        bool, "Shift and scale inputs by mean and standard deviation of each channel of --data, also in predict.", True
     ),
 }
 _CHOICE = cli.panel(
     "Choice of the network (--net auto)",
-    minutes=cli.option(float, "What --net auto may take; Ctrl-C takes the best so far.", 5.0),
+    minutes=cli.option(float, "Time limit of --net auto; Ctrl-C takes the best so far.", 5.0),
     keep_together=cli.option(
         str,
-        "Column of --targets, or array of --data: samples with one entry are left out together. Without it images of "
-        "one folder CLASS/SOURCE are.",
+        "Column of --targets, or array of --data: samples with the same value are left out together. By default "
+        "images of one folder CLASS/SOURCE.",
         metavar="COLUMN",
     ),
     baselines=cli.option(bool, "Nearest neighbours, a forest and an SVM on the same folds.", True),
-    fast=cli.flag("Only networks that predict 20 images a second, or more."),
+    fast=cli.flag("Only networks that predict 20 images per second or more."),
 )
 _NAMED = cli.panel(
     "One network (--net NAME)",
     time=cli.option(float, "Training time; inf: until the end.", math.inf),
     learning_rate=cli.option(float, "Learning rate; time counts in its units.", 1.0),
     ridge=cli.option(float, "Relative to the kernel's mean diagonal.", 0.0, "--ridge", "--diag-reg"),
-    kernel=cli.pick("Layers that learn, all or the last one", "ntk", "ntk", "nngp"),
+    kernel=cli.pick("Trained layers, all or the last one", "ntk", "ntk", "nngp"),
     dynamics=cli.pick("Gradient flow in time, or time in steps", "flow", "flow", "discrete"),
     task=cli.pick(
-        "auto takes whole numbers and text, one an input or a position, as classes",
+        "auto takes integers and text, one per input or position, as classes",
         "auto",
         *("auto", "regression", "classification"),
     ),
     input_shape=cli.option(str, "Shape of one input, such as 32,32,3, if rows are flattened.", callback=cli.shape),
     store=cli.option(
-        str, "Keep the training kernel in this folder; `gram --standardise` can fill it before.", metavar=cli.PLACE
+        str,
+        "Keep the training kernel in this folder, which `gram --standardise` can fill beforehand.",
+        metavar=cli.PLACE,
     ),
     solver=cli.pick("Solver", "auto", *cli.SOLVERS),
-    memory_limit=cli.option(str, "GB that the fit may take; by default half of what there is.", callback=_gigabytes),
+    memory_limit=cli.option(str, "Memory limit in GB; by default half of the available memory.", callback=_gigabytes),
 )
 _RESULT = cli.panel(
     "Result",
     calibrate=cli.option(
-        bool, "Probabilities of being right, by leave-one-out; by default where it is exact.", show_default=False
+        bool, "Calibrate probabilities by leave-one-out; by default if it is exact.", show_default=False
     ),
     min_confidence=cli.option(str, "Leave predictions open below this probability.", callback=cli.probability),
-    report=cli.option(bool, "Of a classifier write report.html beside the model: what left-out samples tell.", True),
+    report=cli.option(bool, "Write the report of a classifier, report.html, into the folder of the model.", True),
 )
 
 
@@ -108,22 +109,20 @@ def fit(o: Any) -> None:
 
     equitangents fit --data train.npz --net mlp --ridge 1e-3 --out model
 
-    Nothing is saved unless all of it is. With --store a fit that was killed goes on with the kernel as far as it is.
+    The model is saved completely or not at all. With --store, a fit that was killed resumes.
     """
     source = o.context.get_parameter_source
     given = {p.name for p in o.context.command.params if getattr(source(p.name), "name", "") == "COMMANDLINE"}
-    unexpected = lambda name, expected, remedy: InvalidArgumentError(
-        name, getattr(o, name), expected, remedy, verb="was given as"
-    )
-    why = None if o.net == cli.AUTO else f"--net {o.net}"  # no network is chosen
+    unexpected = lambda name, *more: InvalidArgumentError(name, getattr(o, name), *more, verb="was given as")
+    why = None if o.net == cli.AUTO else f"--net {o.net}"  # why no network is chosen
     if named := [name for name in {**cli.SHAPE, **_NAMED} if name in given and name != "task"]:
         if o.net == cli.AUTO and "net" in given:
             raise unexpected(named[0], "none with --net auto", "leave it out, or name a network by --net")
         why = why or f"auto takes no {named[0]}"
     with cli.stages() as stage:
         stage(f"reading {o.data}")
-        found, x, y, together = _read(o, stage)
-        stage("loading what computes kernels")
+        labelled, x, y, together = _read(o, stage)
+        stage("loading the kernels")
         import numpy as np
 
         from equitangents.ensembles.infinite import saving
@@ -134,13 +133,13 @@ def fit(o: Any) -> None:
     check_place(o.out)  # before the work is done
     cli.check_writable("out", o.out / MODEL)
     with cli.stages() as stage, cli.announced("equitangents"):
-        stage("computing kernels, and solving with them")
+        stage("computing kernels and solving")
         x, y = x if o.precision is None else np.asarray(x, o.precision), np.asarray(y)
         y = text_of(y) if y.dtype.kind == "S" else y
         classifies = _classifies(o.task, net, x, y)
         why = why or _obstacle(x, y, classifies)
         choice = None
-        told: dict[str, str] = {}
+        tuning: dict[str, str] = {}
         if why is None:
             choice = _chosen(o, x, y, together, stage)
             model: Any = choice.model
@@ -149,24 +148,24 @@ def fit(o: Any) -> None:
                 raise unexpected(name, "none without --net auto", why)
             if o.group == cli.AUTO:
                 raise InvalidArgumentError("group", cli.AUTO, "C4, D4, ...; 'auto' is for --net auto", why)
-            model, told = _fitted(o, net, x, y, classifies, why)
-            if o.net == cli.AUTO and not told:
+            model, tuning = _fitted(o, net, x, y, classifies, why)
+            if o.net == cli.AUTO and not tuning:
                 typer.echo(f"network: mlp ({why})", err=True)
         if o.min_confidence is not None and getattr(model, "temperature_", None) is None:
             raise InvalidArgumentError(
                 "min_confidence", o.min_confidence, "a calibrated classifier", "leave it out, or give --calibrate"
             )
-        saving.save(model, o.out, None if found is None else dataclasses.asdict(found.form))
+        saving.save(model, o.out, None if labelled is None else dataclasses.asdict(labelled.form))
     if o.report and classifies:
-        (o.out / REPORT).unlink(missing_ok=True)  # of the model that was there before
-    _show(o, model, choice, told, () if found is None else found.files)
+        (o.out / REPORT).unlink(missing_ok=True)  # of an earlier model
+    _show(o, model, choice, tuning, () if labelled is None else labelled.files)
 
 
 def _read(o: Any, stage: Callable[[str], None]) -> tuple[Any, Any, Any, Any]:
-    """(the images with their form, None for arrays; x; y; what leaves together, or None)."""
+    """(the images with their form, None for arrays; x; y; the value that samples left out together share, or None)."""
     if images.are_images(o.data, o.targets):
-        found = images.read_labelled(o, stage)
-        return found, found.x, found.y, found.together
+        labelled = images.read_labelled(o, stage)
+        return labelled, labelled.x, labelled.y, labelled.together
     if o.size is not None:
         raise InvalidArgumentError("--size", o.size, "none, since --data is no folder of images")
     from equitangents.scale.reading import read_inputs, read_pair
@@ -179,7 +178,7 @@ def _read(o: Any, stage: Callable[[str], None]) -> tuple[Any, Any, Any, Any]:
 
 
 def _classifies(task: str, network: KernelFunction, x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether --task is or, of auto, y are labels, one an input or one at every position on which the network ends."""
+    """Whether to classify: by --task, or if y holds labels, one per input or per position of the network's output."""
     from equitangents.ensembles.fields import output_positions
 
     labels = task != "regression" and y.dtype.kind in "iuUSb"
@@ -190,8 +189,8 @@ def _classifies(task: str, network: KernelFunction, x: np.ndarray, y: np.ndarray
 
 
 def _obstacle(x: np.ndarray, y: np.ndarray, classifies: bool) -> str | None:
-    """For what nothing can be chosen, so that `mlp` is fitted; None where it can."""
-    from equitangents.fit import LEAST, MOST
+    """Why no network can be chosen, so that `mlp` is fitted; None if one can."""
+    from equitangents.fit import MAX_SAMPLES, MIN_SAMPLES
 
     if not classifies:
         return _REGRESSION
@@ -199,7 +198,8 @@ def _obstacle(x: np.ndarray, y: np.ndarray, classifies: bool) -> str | None:
         return "auto takes no labels at positions"
     if x.ndim not in (2, 4):
         return f"auto takes no inputs with {x.ndim - 1} axes"
-    return None if LEAST <= len(x) <= MOST else f"auto takes {LEAST} to {MOST:,} samples, and there are {len(x):,}"
+    few = f"auto takes {MIN_SAMPLES} to {MAX_SAMPLES:,} samples, and there are {len(x):,}"
+    return None if MIN_SAMPLES <= len(x) <= MAX_SAMPLES else few
 
 
 def _chosen(o: Any, x: Any, y: Any, together: Any, stage: Callable[[str], None]) -> Choice:
@@ -214,13 +214,13 @@ def _chosen(o: Any, x: Any, y: Any, together: Any, stage: Callable[[str], None])
 
 
 def _fitted(o: Any, net: KernelFunction, x: Any, y: Any, classifies: bool, why: str) -> tuple[Any, dict[str, str]]:
-    """(the ensemble of the settings on the command line, fitted; how it was tuned, if it was: labels and values).
+    """(the fitted ensemble of the settings on the command line; labels and values of its tuning, if any).
 
-    A classifier is calibrated where leave-one-out is exact, or as --calibrate says. Of a regression without --net an
-    mlp of the depth, kernel and ridge of the smallest leave-one-out error, unless samples are too many.
+    A classifier is calibrated if leave-one-out is exact, or as --calibrate says. For a regression without --net, an mlp
+    with the depth, kernel and ridge of the smallest leave-one-out error, unless there are too many samples.
     """
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
-    from equitangents.fit import LEAST, MOST
+    from equitangents.fit import MAX_SAMPLES, MIN_SAMPLES
     from equitangents.fit.assessing import RIDGES
 
     settings: dict[str, Any] = {name: getattr(o, name) for name in _NAMED if name != "task"}
@@ -230,32 +230,31 @@ def _fitted(o: Any, net: KernelFunction, x: Any, y: Any, classifies: bool, why: 
     if classifies:
         classifier = InfiniteEnsembleClassifier(net, **settings, calibrate=bool(o.calibrate)).fit(x, y)
         if o.calibrate is None and classifier.solution_.solver == "eigh":
-            with suppress(EquitangentsError):  # which the result says
+            with suppress(EquitangentsError):  # the result shows why
                 classifier._calibrate()
         return classifier, {}
     if o.calibrate is not None:
         raise InvalidArgumentError("--calibrate", o.calibrate, "none, since the task is regression")
     model = InfiniteEnsemble(net, **settings)
-    if why != _REGRESSION or not LEAST <= len(x) <= MOST:
+    if why != _REGRESSION or not MIN_SAMPLES <= len(x) <= MAX_SAMPLES:
         return model.fit(x, y), {}
     tuned = model.tune({"depth": (1, 2, 4), "kernel": ("ntk", "nngp"), "ridge": RIDGES}, x, y)
     return tuned.best, _of_tuning(tuned)
 
 
 def _show(o: Any, model: Any, choice: Choice | None, rows: dict[str, str], files: tuple[str, ...]) -> None:
-    """Print the result, of a classifier how right it is first, and write its report."""
-    from equitangents.fit.page import held_out_page
-    from equitangents.fit.result import ACCURACY
+    """Print the result, the accuracy first, and write the report of a classifier."""
+    from equitangents.fit.page import LEFT_OUT_ACCURACY, held_out_page
     from equitangents.report import Table, text_of, write
 
     next_command = ""
     if hasattr(model, "classes_"):
         new = "NEW_FOLDER --out predictions.csv" if files else "NEW.npy --out predictions.npz --std"
         least = f" --min-confidence {o.min_confidence:g}" if o.min_confidence and files else ""
-        next_command = f"equitangents predict {o.out} --data {new}{least}"
+        next_command = f"equitangents predict {shlex.quote(str(o.out))} --data {new}{least}"
         rows = _scored(model, choice, o.min_confidence)
-        if o.report and ACCURACY in rows:
-            title = f"What was learnt from {o.data}"
+        if o.report and LEFT_OUT_ACCURACY in rows:
+            title = f"Classifier trained on {o.data}"
             options = {"choice": choice, "min_confidence": o.min_confidence}
             page = held_out_page(model, files, title=title, next_command=next_command, **options)
             rows["Report"] = str(write(page.html(), o.out / REPORT))
@@ -264,47 +263,48 @@ def _show(o: Any, model: Any, choice: Choice | None, rows: dict[str, str], files
     table = lambda caption, rows: Table(caption, [""] * len(rows[0]), rows, text=True)
     typer.echo(text_of(table("", [*(rows | _of_model(model, o.out)).items()])), nl=False)
     if choice is not None:
-        shown = [choice.scores, choice.candidates, *([choice.turning] if choice.turned else [])]
-        if choice.refused:
-            shown.append(table("refused", choice.refused))
+        shown = [choice.score_table, choice.candidate_table, *([choice.rotation_table] if choice.rotations else [])]
+        shown += [table("Refused", choice.refused)] if choice.refused else []
         if pairs := choice.near_duplicates[:_PAIRS]:
             names = [[files[i] if files else str(i) for i in pair] for pair in pairs]
-            shown.append(table("near-duplicates (--keep-together)", names))
+            shown.append(table("Near-duplicates (see --keep-together)", names))
         typer.echo(text_of(*shown), nl=False)
     if next_command:
         typer.echo(f"next: {next_command}")
 
 
 def _of_tuning(tuned: Tuning[InfiniteEnsemble]) -> dict[str, str]:
-    """The error of left-out samples beside that of the mean of the others, and what was chosen: labels and values."""
+    """Labels and values: the error on left-out samples, that of the mean of the others, and the choice."""
+    from equitangents.report.numbers import format_number
+
     y, best = tuned.best._data[1], tuned.best_params
     others = (y.sum(axis=0) - y) / (len(y) - 1)
     return {
         "Leave-one-out mean squared error": f"{tuned.best_score:.4g}",
-        "Of the mean of the others": f"{((y - others) ** 2).mean():.4g}",
+        "Error of the mean of the others": f"{((y - others) ** 2).mean():.4g}",
         "Hidden layers": str(best["depth"]),
-        "Kernel, ridge": f"{best['kernel']}, {best['ridge']:.0e}",
+        "Kernel, ridge": f"{best['kernel']}, {format_number(best['ridge'])}",
     }
 
 
 def _scored(model: Any, choice: Choice | None, least: float | None) -> dict[str, str]:
-    """How right a classifier is on left-out samples, or why it is not known: labels and values."""
+    """Labels and values: scores of a classifier on left-out samples, or why there are none."""
     from equitangents.fit.page import facts_of
     from equitangents.fit.result import HeldOut
 
-    unknown = "Left-out samples not known"
+    unknown = "No left-out samples"
     if choice is None and model.solution_.solver != "eigh":
         return {unknown: f"{model.solution_.solver} keeps no decomposition (--solver eigh)"}
     try:
         if choice is None and model.positions_:
-            return {"Labels of left-out samples that are right": format(model.leave_one_out_.accuracy, ".1%")}
+            return {"Accuracy on positions of left-out samples": formatted(model.leave_one_out_.accuracy, ".1%")}
         return facts_of(model, HeldOut.of(model) if choice is None else choice.score.held, choice, least)
     except EquitangentsError as error:
         return {unknown: str(error)}
 
 
 def _of_model(model: Any, out: Path) -> dict[str, str]:
-    """What is saved and how it was solved: labels and values."""
+    """Labels and values: the saved model and its solver."""
     from equitangents.ensembles.estimator import positions_of
 
     solution = model.solution_

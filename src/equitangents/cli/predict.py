@@ -18,18 +18,16 @@ from equitangents.formatting import duration
 @cli.command(
     model=cli.argument(Path, "Folder in which `equitangents fit` saved a model.", callback=cli.there),
     data=cli.path("Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.", ...),
-    out=cli.option(str, "The file that is written: .npy or .npz; of images also .csv.", ...),
+    out=cli.option(str, "Output file: .npy or .npz; for images also .csv.", ...),
     skip_bad=cli.flag("Leave out images that cannot be read, and name them."),
     array=cli.option(str, "Which array of an .npz file or Zarr group.", "x"),
-    std=cli.flag("Standard deviations, too; of a classifier probabilities as well."),
-    min_confidence=cli.option(
-        str, "In a table .csv leave labels empty whose probability is lower.", callback=cli.probability
-    ),
+    std=cli.flag("Also standard deviations, and probabilities of a classifier."),
+    min_confidence=cli.option(str, "In a .csv, leave labels of lower probability empty.", callback=cli.probability),
     time=cli.option(float, "Another training time than the model's."),
-    rows=cli.option(int, "Inputs predicted, and kept, at once."),
+    rows=cli.option(int, "Inputs per chunk."),
     shard=cli.SHARD,
-    net=cli.option(str, "package.module:object, where the network could not be saved.", **cli.a_net()),
-    force=cli.flag("Replace a file that is there."),
+    net=cli.option(str, "package.module:object, if the network could not be saved.", **cli.a_net()),
+    force=cli.flag("Replace an existing file."),
 )
 def predict(o: Any) -> None:
     """Predict all inputs of a file, in memory that does not grow with their number.
@@ -38,8 +36,8 @@ def predict(o: Any) -> None:
 
     equitangents predict model --data new.npy --out predictions.npz --std
 
-    What is predicted stays in the folder OUT.parts: the same command goes on after any interruption, and the file
-    appears whole in the end.
+    Predictions are kept in the folder OUT.parts: the same command resumes after any interruption, and the file appears
+    when it is complete.
     """
     table = Path(o.out) if o.out.lower().endswith(".csv") else None
     files: tuple[str, ...] = ()
@@ -57,7 +55,7 @@ def predict(o: Any) -> None:
             images.check_array(x, o.model)
             if table is not None:
                 raise InvalidArgumentError("--out", o.out, "for arrays a name that ends in .npy or .npz")
-        stage("loading what computes kernels")
+        stage("loading the kernels")
         from equitangents.ensembles import predict_to_file
         from equitangents.ensembles.infinite.saving import about_model
         from equitangents.foreign_files import read_arrays
@@ -70,7 +68,7 @@ def predict(o: Any) -> None:
                 "model", str(o.model), "calibrated probabilities, for --min-confidence", "fit it again by --calibrate"
             )
     calibrated = calibrated and o.time is None
-    # the file from which a table is made is gone in the end, and not announced
+    # the temporary file of a table is not announced
     with cli.stages() as stage, nullcontext() if table else cli.announced("equitangents"):
         stage(f"predicting {x.shape[0]:,} inputs")
         left = lambda seconds: f", {duration(seconds)} left" if math.isfinite(seconds) else ""
@@ -86,7 +84,7 @@ def predict(o: Any) -> None:
             **{name: getattr(o, name) for name in ("time", "rows", "shard")},
         )
     if not path.exists():  # other parts are missing
-        typer.echo(f"{o.out}: part {o.shard[0]}/{o.shard[1]} is done; the file is made with the last part")
+        typer.echo(f"{o.out}: part {o.shard[0]}/{o.shard[1]} is done; the last part writes the file")
         return
     if table is not None:
         images.write_table(table, files, read_arrays("out", str(path)), o.min_confidence)

@@ -157,10 +157,8 @@ def check_inputs(estimator: Any, x: Numbers, input_shape: InputShape | None, *, 
         validate_data(estimator, x, skip_check_array=True, reset=reset)
     found: np.ndarray = check_array("X", _dense("X", x), min_rank=0, allow_empty=True)
     if found.ndim < 2:
-        raise ShapeError(
-            f"X has rank {found.ndim} (shape {found.shape}); expected (N, features) or (N, *positions, channels). "
-            f"Reshape your data: X[:, None] for a single feature, X[None] for a single sample"
-        )
+        remedy = "Reshape your data: X[:, None] for a single feature, X[None] for a single sample"
+        raise ShapeError("X", found.shape, "(N, features) or (N, *positions, channels)", remedy)
     if found.size == 0:
         lacking = "sample" if len(found) == 0 else "feature"
         raise ShapeError(f"X has 0 {lacking}(s) (shape={found.shape}) while a minimum of 1 is required.")
@@ -204,21 +202,21 @@ def check_actions(
     """
     if augmentation is None:
         if label_action is not None:
-            raise InvalidArgumentError("label_action is given without augmentation; it moves labels along with inputs")
+            raise InvalidArgumentError("label_action", label_action, "None without augmentation")
         return
     if is_infinite(augmentation):
         expected = "a finite group, such as actions.rotations(groups.icosahedral())"
         instead = "or take elements that stand for all: actions.sampled(augmentation, count)"
         raise InvalidTypeError("augmentation", augmentation.group, expected, instead, verb="is of")
-    whole = augmentation.action if isinstance(augmentation, ActionSubset) else augmentation
-    for name, action, values in (("augmentation", whole, x), ("label_action", label_action, y)):
+    full_action = augmentation.action if isinstance(augmentation, ActionSubset) else augmentation
+    for name, action, values in (("augmentation", full_action, x), ("label_action", label_action, y)):
         if action is None:
             continue
         if not callable(action) or not hasattr(action, "group"):
             raise InvalidTypeError(name, action, "an action (equitangents.actions) or None")
-        if action.group != whole.group:
+        if action.group != full_action.group:
             other = "the group of augmentation"
-            raise InvalidArgumentError("label_action", action.group, whole.group, other, verb="is of")
+            raise InvalidArgumentError("label_action", action.group, full_action.group, other, verb="is of")
         try:
             action.verify(values[:_VERIFIED_SAMPLES])
         except ShapeError as error:
@@ -248,17 +246,17 @@ def check_targets(
 
 def _dense(name: str, a: Numbers) -> ArrayLike:
     if scipy.sparse.issparse(a):
-        raise InvalidTypeError(f"{name} is a sparse {type(a).__name__}; expected a dense array, e.g. {name}.toarray()")
+        raise InvalidTypeError(name, type(a), "a dense array", f"{name}.toarray() makes one", verb="is a sparse")
     if isinstance(a, jax.Array):
         return a
     a = as_rectangular(name, a)
     if a.dtype.kind == "c":
-        raise InvalidArgumentError(f"{name} has dtype {a.dtype}: Complex data not supported; expected real numbers")
+        raise InvalidArgumentError(name, a.dtype, "real numbers", "Complex data not supported", verb="has dtype")
     if a.dtype.kind in "OUS":
         try:
             return a.astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise InvalidTypeError(f"{name} has dtype {a.dtype}; expected real numbers ({error})") from None
+            raise InvalidTypeError(name, a.dtype, "real numbers", str(error), verb="has dtype") from None
     return a
 
 
@@ -302,7 +300,7 @@ def target_rows(estimator: BaseEstimator, x: np.ndarray, y: Targets | None) -> n
         return None
     _, found, _ = check_targets(x, y, OutputPositions(estimator.positions_) if estimator.positions_ else None)
     if found.shape[-1] != estimator.n_outputs_:
-        raise ShapeError(f"y has {found.shape[-1]} outputs; this ensemble was fitted to {estimator.n_outputs_}")
+        raise ShapeError("y", found.shape[-1], estimator.n_outputs_, "as in fit", verb="has a last axis of length")
     return found.reshape(len(found), -1)
 
 
@@ -344,20 +342,20 @@ def labels_of(
     check_unmasked("y", y)
     y, samples = np.asarray(y), len(np.asarray(x))
     positions = ends_on(x, y if y.ndim < 2 or y.shape[-1] == 1 else y[..., None])
-    whole = (samples, *(() if positions is None else positions.shape))
-    if y.ndim == len(whole) + 1 and y.shape[-1] == 1:
-        text = f"A column-vector y was passed when a 1d array was expected: y has shape {y.shape}, expected {whole}"
+    shape = (samples, *(() if positions is None else positions.shape))
+    if y.ndim == len(shape) + 1 and y.shape[-1] == 1:
+        text = f"A column-vector y was passed when a 1d array was expected: y has shape {y.shape}, expected {shape}"
         warnings.warn(text, DataConversionWarning, stacklevel=4)
         y = y[..., 0]
     if positions is None and y.ndim == 1:
         check_same_length(name, x, "y", y)
-    if y.shape != whole:
+    if y.shape != shape:
         if positions is None:
             raise ShapeError("y", y.shape, "labels of shape (N,)")
         raise ShapeError(
             "y",
             y.shape,
-            remedy=f"the network ends on {positions}, so for {samples} samples expected labels {whole}. For one label "
+            remedy=f"the network ends on {positions}, so for {samples} samples expected labels {shape}. For one label "
             "a sample, end the network with Flatten, GlobalAvgPool or GroupPool, and a Dense layer",
         )
     _check_discrete(y.ravel())
@@ -370,7 +368,7 @@ def _check_discrete(y: np.ndarray) -> None:
         expected = "labels that are whole numbers, text or truth values"
         raise InvalidTypeError("y", y.dtype, expected, "give y.astype(str), say", verb="holds")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise NotFiniteError("y holds NaN or infinite values; labels must be known")
+        raise NotFiniteError("y", tuple(map(int, np.argwhere(~np.isfinite(y))[0])), remedy="labels must be known")
     try:
         check_classification_targets(y)
     except (ValueError, TypeError) as error:
@@ -381,9 +379,7 @@ def classes_of(labels: np.ndarray) -> np.ndarray:
     """The distinct labels, sorted; at least two."""
     classes = np.unique(labels)
     if len(classes) < 2:
-        raise InvalidArgumentError(
-            f"y holds one class, {classes.tolist()[0]!r}; a classifier needs more than 1 class to tell apart"
-        )
+        raise InvalidArgumentError("y", classes.tolist()[0], "more than 1 class", verb="holds one class,")
     return classes
 
 

@@ -411,9 +411,9 @@ def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions:
 
     Actions that move no positions, or not exactly, give the identity.
     """
-    whole: AnyAction = whole_action(augmentation)
+    full_action: AnyAction = whole_action(augmentation)
     here = np.arange(positions.count)
-    for action in () if positions.equivariant else (label_action, whole):
+    for action in () if positions.equivariant else (label_action, full_action):
         moving = action.positions if isinstance(action, FieldAction) else action
         if moving is None or not moving.exact or not moving.permutes_positions:
             continue
@@ -422,11 +422,11 @@ def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions:
         except (ShapeError, InvalidArgumentError) as error:
             raise ShapeError(
                 "augmentation",
-                whole,
+                full_action,
                 "one that moves the positions on which the network ends",
                 f"give a label_action of the same group that does: {error}",
             ) from None
-    return np.tile(here, (whole.group.order, 1)) if whole.group.elements is not None else here[None]
+    return np.tile(here, (full_action.group.order, 1)) if full_action.group.elements is not None else here[None]
 
 
 def moved_targets(augmentation: AnyAction, label_action: AnyAction, y: np.ndarray) -> np.ndarray:

@@ -283,7 +283,7 @@ def _check_members(members: int | Sequence[int]) -> tuple[int, ...]:
     except TypeError:
         raise InvalidTypeError("members", members, "a list of ensemble sizes") from None
     if not sizes:
-        raise InvalidArgumentError("members is empty; expected a list of ensemble sizes, e.g. [1, 10, 100]")
+        raise InvalidArgumentError("members", members, "a list of ensemble sizes, e.g. [1, 10, 100]")
     for m in sizes:
         check_whole("members", m, 1)
     return tuple(int(m) for m in sizes)

@@ -20,7 +20,7 @@ from equitangents._version import FORMAT, __version__
 from equitangents.ensembles.archives import Archive, write_archive
 from equitangents.ensembles.saved_objects import EncodedValue, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
-from equitangents.files import LEFTOVER, open_regular, real, whole_file
+from equitangents.files import LEFTOVER, atomic_file, open_regular, real
 from equitangents.scale.place import store_errors
 
 MODEL = "model.npz"
@@ -36,7 +36,7 @@ def check_place(path: Path) -> None:
     if (path / MODEL).is_file() or not path.exists():
         return
     if not path.is_dir() or not all(LEFTOVER.fullmatch(file.name) for file in path.iterdir()):
-        raise InvalidArgumentError(f"path is {str(path)!r}, which exists and is not a saved ensemble; choose another")
+        raise InvalidArgumentError("path", str(path), "a new path, or that of a saved ensemble")
 
 
 def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:
@@ -48,7 +48,7 @@ def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]
     fresh = not home.exists()
     try:
         kept = "; what was saved there before is kept"
-        with store_errors(f"{path} cannot be written", kept), whole_file(home / MODEL) as partial:
+        with store_errors(f"{path} cannot be written", kept), atomic_file(home / MODEL) as partial:
             write_archive(partial, about, arrays)
     except BaseException:
         if fresh:
@@ -122,7 +122,7 @@ def save_members(estimator: BaseEstimator, path: Path) -> None:
 def load_members(
     cls: type[BaseEstimator], path: Path, replacements: dict[str, Any], form: Callable[[BaseEstimator], Tree]
 ) -> BaseEstimator:
-    """Read a fitted estimator of class `cls`; `form` returns its variables' structure. See FiniteEnsemble.load."""
+    """Read a fitted estimator of class `cls`; `form` gives the structure of its variables; see `load`."""
     about = read_model(path, [cls.__name__], _ABOUT, {"format": FORMAT})
     try:
         state = dict(build(about["state"], about.array))

@@ -48,10 +48,10 @@ _CLASSES = {  # further ones, by module
     "groups.representations": "FiniteMatrices Representation",
     "groups.rotation_group": "RotationGroup",
     "groups.symmetry_group": "CompactIrrep",
-    "groups.table_group": "TableGroup",
+    "groups.group": "TableGroup",
     "groups.wallpaper_group": "TranslationGroup WallpaperGroup",
     "actions.compact": "ContinuousRotations",
-    "actions.images": "ImageTurns ResampledRotations",
+    "actions.images": "ExactRotations ResampledRotations",
     "actions.positions": "GridMotions PositionPermutations",
     "actions.products": "FieldAction RestrictedAction",
     "actions.rings": "RingRotations",
@@ -70,14 +70,14 @@ _CLASSES = {  # further ones, by module
     "ensembles.fields": "EquivariantField FieldKernel FieldMatrix FieldPoints OutputPositions PointAction PointAverage",
     "ensembles.infinite.classifier": "InfiniteEnsembleClassifier",
     "ensembles.infinite.irrep_problem": "IrrepBlock IrrepProblem",
-    "ensembles.infinite.predictor": "Problem SolvedProblem TrainingSettings",
+    "ensembles.infinite.predictor": "MatrixProblem SolvedProblem TrainingSettings",
     "ensembles.infinite.regressor": "InfiniteEnsemble",
     "ensembles.infinite.training": "Training",
     "ensembles.standardisation": "Standardisation",
     "ensembles.training.variations": "Bootstrap NNGPPosterior NTKPosterior TangentPrior Variation ZeroOutput",
     "torch.estimators": "Ensemble EnsembleClassifier",
     "solvers.matrices": "ArrayMatrix KernelMatrix ScaledMatrix StoreMatrix",
-    "solvers.method": "Solution SolveReport System",
+    "solvers.method": "LinearSystem Solution SolveReport",
     "solvers.solving": "Solver",
     "solvers.spectral": "Eigh FeatureMatrix Primal",
     "scale.gram": "GramStore GramWork",
@@ -103,11 +103,11 @@ _SCALARS = "biufU"  # kinds of NumPy's numbers and text that are saved as values
 def kinds() -> dict[str, str]:
     """The location of each listed class, `module:class`, by its name in files."""
     found: dict[str, str] = {}
-    for room, base in _PUBLIC.items():
-        module, kind = importlib.import_module(f"{_PACKAGE}.{room}"), _load(f"{_PACKAGE}.{base}")
+    for subpackage, base in _PUBLIC.items():
+        module, kind = importlib.import_module(f"{_PACKAGE}.{subpackage}"), _load(f"{_PACKAGE}.{base}")
         classes = (getattr(module, name) for name in module.__all__)
         public = [cls for cls in classes if isinstance(cls, type) and issubclass(cls, kind)]
-        found |= {f"{room}.{cls.__qualname__}": _place_of(cls) for cls in public}
+        found |= {f"{subpackage}.{cls.__qualname__}": _place_of(cls) for cls in public}
     for path, names in _CLASSES.items():
         for name in names.split():
             called = f"{path.partition('.')[0]}.{name}"
@@ -226,7 +226,7 @@ def _without_cached(cls: type, attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_attributes(cls: type, state: Mapping[str, Any]) -> None:
     """Raise InvalidTypeError unless these are attributes of a listed class; some may be missing."""
-    wrong = _wrong(cls, state, whole=False)
+    wrong = _wrong(cls, state, complete=False)
     if wrong is not None:
         raise InvalidTypeError(wrong)
 
@@ -261,7 +261,7 @@ def _holds_factors(folder: Path) -> bool:
     return next(folder.expanduser().glob("*/factor.json"), None) is not None
 
 
-def _wrong(cls: type, state: Mapping[str, Any], whole: bool = True) -> str | None:
+def _wrong(cls: type, state: Mapping[str, Any], complete: bool = True) -> str | None:
     """Description of what is wrong with an object's attributes, or None."""
     types = _field_types(cls)
     for name, value in state.items():
@@ -272,7 +272,7 @@ def _wrong(cls: type, state: Mapping[str, Any], whole: bool = True) -> str | Non
             is_dataclass(cls) and name not in _CACHED and name.strip("_") == name  # "_" is around what `fit` learns
         ):
             return f"{cls.__qualname__} has no attribute {name!r}"
-    missing = [name for name in types if whole and name not in state]
+    missing = [name for name in types if complete and name not in state]
     return f"{cls.__qualname__} lacks {missing[0]!r}" if missing else None
 
 

@@ -70,13 +70,11 @@ def fitted_standardisation(
     unit is that of the layers' radii), or numbers whose squares overflow.
     """
     x = np.asarray(x, np.float64)
-    beginning = _beginning(net)
-    if isinstance(beginning, PointCloud):
-        raise InvalidArgumentError(
-            "standardise is True, and net begins with PointCloud: its inputs are coordinates, in the unit of the "
-            "layers' radii; scale features yourself, and leave standardise out (--no-standardise)"
-        )
-    kinds = getattr(getattr(beginning, "features", None), "irreps", ())
+    input_layer = _input_layer(net)
+    if isinstance(input_layer, PointCloud):
+        expected = "False (--no-standardise) for a network that begins with PointCloud"
+        raise InvalidArgumentError("standardise", True, expected, "its inputs are coordinates; scale features yourself")
+    kinds = getattr(getattr(input_layer, "features", None), "irreps", ())
     equivariant = not all(kind.is_trivial for kind in kinds)
     if not isinstance(augmentation, Action | ActionSubset):
         augmentation = None  # what is neither is refused by whoever augments
@@ -136,7 +134,7 @@ def _commutes(found: Standardisation, augmentation: Augmentation, x: np.ndarray)
     return True
 
 
-def _beginning(net: Network) -> Layer | None:
+def _input_layer(net: Network) -> Layer | None:
     """The first layer of a network of layers, also inside an average or a prior; None for other networks."""
     inner = net
     for _ in range(_NESTED):

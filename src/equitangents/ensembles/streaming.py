@@ -39,7 +39,7 @@ from equitangents.errors import (
     ShapeError,
     StoreError,
 )
-from equitangents.files import alone, real, sweep_partials, whole_file
+from equitangents.files import atomic_file, locked, real, sweep_partials
 from equitangents.inference.dynamics import one_time
 from equitangents.kernels.cost import CostedKernel
 from equitangents.kernels.orbit import OrbitAverage
@@ -98,29 +98,26 @@ class Predictor:
             self._ensemble = saving.load(CLASSES[about["class"]], self.folder, net, about)
         else:
             raise InvalidTypeError("ensemble", ensemble, "a fitted infinite ensemble, or the folder of a saved one")
-        whole = self._ensemble
-        classifies = isinstance(whole, InfiniteEnsembleClassifier)
-        self._regression = whole.ensemble_ if classifies else whole
-        self._units, samples = whole.standardisation_, whole._data[0]
-        self.classes = _labels(whole.classes_.tolist()) if classifies else None
-        self.sample_shape: tuple[int, ...] = tuple(whole.sample_shape_)
+        fitted = self._ensemble
+        classifies = isinstance(fitted, InfiniteEnsembleClassifier)
+        self._regression = fitted.ensemble_ if classifies else fitted
+        self._units, samples = fitted.standardisation_, fitted._data[0]
+        self.classes = _labels(fitted.classes_.tolist()) if classifies else None
+        self.sample_shape: tuple[int, ...] = tuple(fitted.sample_shape_)
         self.samples, self.dtype = len(samples), samples.dtype if self._units is None else None
-        self.time = one_time(float(whole.time) if time is None else time, "predictions are written at one time")
-        calibrated = classifies and self.time == float(whole.time)
-        self._temperature = whole.temperature_ if calibrated and probabilities else None
+        self.time = one_time(float(fitted.time) if time is None else time, "predictions are written at one time")
+        calibrated = classifies and self.time == float(fitted.time)
+        self._temperature = fitted.temperature_ if calibrated and probabilities else None
         if probabilities and self._temperature is None:
-            raise InvalidArgumentError(
-                "probabilities is True, and the model is no classifier that is calibrated at this time; expected "
-                "return_std=True for shares of networks, or calibrate=True"
-            )
-        grid = tuple(getattr(whole, "positions_", ()))
-        shape = (*grid, len(whole.classes_)) if classifies else grid if whole._squeeze else (*grid, whole.n_outputs_)
+            raise InvalidArgumentError("probabilities", True, "a calibrated classifier", "or take return_std=True")
+        grid = tuple(getattr(fitted, "positions_", ()))
+        shape = (*grid, len(fitted.classes_)) if classifies else grid if fitted._squeeze else (*grid, fitted.n_outputs_)
         self.arrays: dict[str, tuple[int, ...]] = {"mean": shape} | ({"probability": shape} if probabilities else {})
         if return_std:
             self.arrays |= {"std": grid} | ({"probability": shape} if classifies else {})
-        at_its_time = not return_std and self.time == float(whole.time)
+        at_its_time = not return_std and self.time == float(fitted.time)
         with self._sound():
-            self._means: MeansAtATime | None = whole._solved.mean_problem.mean(self.time) if at_its_time else None
+            self._means: MeansAtATime | None = fitted._solved.mean_problem.mean(self.time) if at_its_time else None
             self.work = 0 if self._means is None else _work(self._means)
 
     def predict(self, x: np.ndarray) -> dict[str, np.ndarray]:
@@ -241,7 +238,7 @@ def predict_to_file(
     )
     with store_errors(f"{task.out} cannot be written", kept):
         if task.is_done():
-            with suppress(StoreError, OSError), task.alone():  # what a process left that was killed
+            with suppress(StoreError, OSError), task.locked():  # what a process left that was killed
                 task.remove()
                 sweep_partials(task.out)
             logger.info("predict: %s is there already, whole, for this model and these inputs", given)
@@ -255,7 +252,7 @@ def predict_to_file(
         if shard is not None and not all(task.path(chunk).is_file() for chunk in task.chunks):
             logger.info("predict: part %d/%d is done, others are missing", *shard)
             return given
-        with task.alone():
+        with task.locked():
             if not task.is_done():
                 task.check_name(force)
                 task.assemble()
@@ -320,7 +317,7 @@ class PredictionTask:
         if wrong:
             raise NotFiniteError(f"{wrong[0]} of inputs {span.start} to {span.stop - 1} is NaN or infinite; not kept")
         for _ in range(_ATTEMPTS):
-            with suppress(FileNotFoundError), whole_file(self.path(chunk)) as partial:
+            with suppress(FileNotFoundError), atomic_file(self.path(chunk)) as partial:
                 write_archive(partial, {}, list(values.values()))
                 break
         return values
@@ -347,19 +344,17 @@ class PredictionTask:
     def check_name(self, force: bool) -> None:
         """Raise StoreError if another file exists and `force` is false."""
         if self.out.is_dir() or (self.out.exists() and not force):
-            raise StoreError(
-                f"{self.out} exists; it does not hold these predictions: give another path, or force=True (--force) "
-                "to replace a file"
-            )
+            remedy = "give another path, or force=True (--force) to replace a file"
+            raise StoreError("out", str(self.out), "a new path, or one that holds these predictions", remedy)
 
-    def alone(self) -> AbstractContextManager[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """The lock of the process that makes the file."""
         lock = self.out.with_name(f".{self.out.name}.finishing")
-        return alone(lock, f"another process is putting {self.out} together; wait for it", _PATIENCE)
+        return locked(lock, f"another process is putting {self.out} together; wait for it", _PATIENCE)
 
     def assemble(self) -> None:
         """Assemble the file from its chunks; damaged or missing ones are predicted again."""
-        with whole_file(self.out) as partial, partial.open("wb") as file:
+        with atomic_file(self.out) as partial, partial.open("wb") as file:
             if self.out.suffix == ".npy":
                 self._write(file, *self.arrays)
                 file.write(self.end)

@@ -1,7 +1,10 @@
-"""The best prediction from some hundred labelled images or vectors, chosen by left-out samples, and its score."""
+"""Choice of the best classifier for a few hundred labelled images or vectors, by left-out samples, and its score."""
 
-from equitangents.fit.choosing import LEAST, MOST, auto
-from equitangents.fit.result import Choice, Grown, Scored, Tried, Turned
+from equitangents.fit.choosing import MAX_SAMPLES, MIN_SAMPLES, auto
+from equitangents.fit.result import CandidateScore, Choice, LearningCurvePoint, ModelScore, RotationScore
 from equitangents.fit.searching import Step
 
-__all__ = ["LEAST", "MOST", "Choice", "Grown", "Scored", "Step", "Tried", "Turned", "auto"]
+__all__ = [
+    "MAX_SAMPLES", "MIN_SAMPLES", "CandidateScore", "Choice", "LearningCurvePoint", "ModelScore", "RotationScore",
+    "Step", "auto",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What was tried and what was chosen, as data, and as tables of labels and numbers; predictions of left-out samples."""
+"""Candidates, the choice and its scores on left-out samples: as data, and as tables of labels and numbers."""
 
 from __future__ import annotations
 
@@ -11,28 +11,22 @@ from jaxtyping import Float, Int
 
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
-from equitangents.fit.assessing import Part, Problem, Sets
+from equitangents.fit.assessing import Folds, Sets, Subset
+from equitangents.formatting import formatted
 from equitangents.inference.probabilities import fitted_temperature
 from equitangents.report import Table
+from equitangents.report.numbers import format_number
 from equitangents.report.render import text_of
 from equitangents.statistics import Estimate, bootstrap
 from equitangents.statistics.student import binomial_ends
 
-_COLUMNS = ["network", "kernel", "ridge", "log loss", "accuracy", "per s"]
-FAST = 20.0  # images a second
-_SHOWN = 20  # candidates of a table
-_BINS = 10
-ACCURACY = "Accuracy of left-out samples (95 %)"
+ACCURACY = "accuracy (95\N{NO-BREAK SPACE}%)"  # of columns
+FAST, _SHOWN, _BINS = 20.0, 20, 10  # images per second; candidates of a table; bins of confidence
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Left-out samples: probabilities (N, K), their labels as indices of K `classes`.
-
-    Of a fitted model probabilities are softmax(μ/T) of predictions without the sample, T the temperature of their
-    smallest log loss, whether or not the model itself is calibrated: one number fitted to all samples, so the
-    calibration error is slightly small.
-    """
+    """Left-out samples: probabilities (N, K) and labels as indices of K `classes`."""
 
     probabilities: Float[np.ndarray, "n classes"]
     labels: Int[np.ndarray, " n"]
@@ -45,68 +39,67 @@ class HeldOut:
 
     @property
     def hits(self) -> np.ndarray:
-        """Whether each label is predicted, (N,)."""
+        """Whether each prediction is the label, (N,)."""
         return self.predictions == self.labels
 
     @property
     def confidence(self) -> Float[np.ndarray, " n"]:
         """The probability of the predicted class, (N,)."""
-        return self.probabilities[np.arange(len(self.labels)), self.predictions]
+        return self.probabilities.max(axis=1)
 
     @property
     def of_label(self) -> Float[np.ndarray, " n"]:
-        """The probability of the label that was given, (N,)."""
+        """The probability of the label, (N,)."""
         return self.probabilities[np.arange(len(self.labels)), self.labels]
 
     @staticmethod
     def of(model: InfiniteEnsembleClassifier) -> HeldOut:
-        """What a fitted classifier says of each sample when it is left out.
+        """Leave-one-out predictions of a fitted classifier: softmax(μ/T) of the mean μ without the sample.
 
-        Raises InvalidArgumentError for labels at positions, and what `leave_one_out_` raises.
+        T minimises their log loss, whether or not the model is calibrated. As this one number is fitted to all samples,
+        the calibration error is slightly too small. Raises InvalidArgumentError for labels at positions, and what
+        `leave_one_out_` raises.
         """
         if model.positions_:
-            raise InvalidArgumentError("the page is of one label a sample, and the model has one at every position")
-        left = model.leave_one_out_
-        outputs = left.outputs.predictions
-        labels = np.argmax(outputs + left.outputs.residuals, axis=1)
-        temperature = fitted_temperature(outputs, outputs + left.outputs.residuals)
-        probabilities = scipy.special.softmax(outputs / temperature, axis=1)
-        return HeldOut(probabilities, labels, tuple(map(str, model.classes_)))
+            raise InvalidArgumentError("left-out samples have one label each, and the model has one at every position")
+        left, T = model.leave_one_out_.outputs, model.temperature_
+        targets = left.predictions + left.residuals
+        T = fitted_temperature(left.predictions, targets) if T is None else T
+        p = scipy.special.softmax(left.predictions / T, axis=1)
+        return HeldOut(p, np.argmax(targets, axis=1), tuple(map(str, model.classes_)))
 
     @property
     def accuracy(self) -> Estimate:
-        """The share that is right, with the 95 % interval of a binomial law."""
+        """Share of correct predictions, with the 95 % interval of a binomial law."""
         share = float(self.hits.mean())
         return Estimate(share, *binomial_ends(share, len(self.hits), 0.95, (0.0, 1.0)))
 
     def bins(self) -> list[tuple[float, float, int]]:
-        """(mean confidence, share that is right, number) of up to ten groups of equally many samples, by confidence."""
+        """(mean confidence, accuracy, number) of up to ten groups of equally many samples, by confidence."""
         order = np.argsort(self.confidence, kind="stable")
         parts = np.array_split(order, min(_BINS, max(1, len(order) // 5)))
         return [(float(self.confidence[p].mean()), float(self.hits[p].mean()), len(p)) for p in parts]
 
     def calibration_error(self) -> float:
-        """Σ_b (n_b/N) |share right − mean confidence| over the groups of `bins`."""
-        return sum(n * abs(right - said) for said, right, n in self.bins()) / len(self.hits)
+        """Σ_b (n_b/N) |accuracy − mean confidence| over the groups of `bins`."""
+        return sum(n * abs(accuracy - confidence) for confidence, accuracy, n in self.bins()) / len(self.hits)
 
     def chance_error(self) -> float:
-        """What `calibration_error` is about if every probability is right: Σ_b (n_b/N) √(2 p_b (1 − p_b)/(π n_b))."""
-        parts = [n * math.sqrt(2 * said * (1 - said) / (math.pi * n)) for said, _, n in self.bins()]
-        return sum(parts) / len(self.hits)
+        """Expected `calibration_error` of correct probabilities, about Σ_b (n_b/N) √(2 p_b (1 − p_b)/(π n_b))."""
+        return sum(math.sqrt(2 * n * p * (1 - p) / math.pi) for p, _, n in self.bins()) / len(self.hits)
 
     def answered(self, least: float) -> tuple[float, float]:
-        """(share of samples with a confidence of at least `least`, share of these that are right; NaN for none)."""
+        """(share of samples with a confidence of at least `least`, accuracy on these; NaN for none)."""
         kept = self.confidence >= least
         return float(kept.mean()), float(self.hits[kept].mean()) if kept.any() else math.nan
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A candidate with one of its kernels, "ntk" or "nngp": the best ridge, and scores of left-out samples with it.
+class CandidateScore:
+    """A candidate with one of its kernels, "ntk" or "nngp", and its scores on left-out samples with the best ridge.
 
-    group: whose copies are trained on, "" without. log_loss: a mean over classes. seconds: of the network's kernels,
-    both together. images_a_second: how many it predicts. ends: whether the ridge is the smallest that the kernel's
-    precision allows.
+    group: the augmentation's, "" for none. log_loss: a mean over classes. seconds: for both of the network's kernels.
+    at_smallest_ridge: whether the ridge is the smallest that the kernel's precision allows.
     """
 
     name: str
@@ -117,28 +110,28 @@ class Tried:
     log_loss: float
     accuracy: float
     seconds: float
-    images_a_second: float
-    ends: bool
+    images_per_second: float
+    at_smallest_ridge: bool
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
-    """Predictions of every sample by a model that was made, and chosen, without it and its fold.
+class ModelScore:
+    """Predictions of each sample by a model that was chosen and fitted without its fold.
 
-    accuracy: with its 95 % interval over sets of samples that leave together. log_loss: a mean over samples.
-    ahead: how much accuracy it has above the chosen model, of the same samples, with its 95 % interval.
+    accuracy: with its 95 % interval over sets of samples that are left out together. log_loss: a mean over samples.
+    difference: accuracy minus that of the chosen model on the same samples, with its 95 % interval.
     """
 
     name: str
     held: HeldOut
     accuracy: Estimate
     log_loss: float
-    ahead: Estimate
+    difference: Estimate
 
 
 @dataclass(frozen=True)
-class Turned:
-    """Copies turned by `angle` degrees: the share that is right, and the mean probability of the predicted class."""
+class RotationScore:
+    """Accuracy and mean probability of the predicted class on copies rotated by `angle` degrees."""
 
     angle: float
     copies: int
@@ -147,7 +140,7 @@ class Turned:
 
 
 @dataclass(frozen=True)
-class Grown:
+class LearningCurvePoint:
     """Accuracy on left-out samples after training on `samples` others (a mean over folds)."""
 
     samples: int
@@ -156,23 +149,22 @@ class Grown:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What `auto` gives.
+    """The result of `auto`.
 
-    rows: samples that are scored, all but those of the fold by which candidates were ordered. turned: what turning
-    changes. curve: how accuracy grows with samples.
-    model: the chosen classifier, calibrated and fitted to all samples. tried: all candidates with a score, in the order
-    in which they were tried; chosen: the number of the best in it. score: the chosen one's, by folds on which nothing
-    was chosen; others: of baselines on the same folds. untried: candidates that did not fit into the time. refused:
-    names and reasons of those without a score. uncompared: baselines that did not fit into the time. folds, sets: how
-    many there are; sets is None where each sample leaves alone. near_duplicates: pairs of nearly equal images that do
-    not leave together (`near_duplicates`), by which scores are too good. interrupted: whether Ctrl-C ended the search.
+    model: the chosen classifier, calibrated and fitted to all samples. tried: candidates with a score, in the order in
+    which they were tried; chosen: the index of the best. score: that of the whole procedure, by folds on which nothing
+    was chosen; baselines: on the same folds. rows: the samples of these scores, all but those of a fold that ordered
+    the candidates. untried, uncompared: candidates and baselines for which there was no time. refused: names and
+    reasons of candidates without a score. folds, sets: their numbers; sets is None if samples are left out one by one.
+    near_duplicates: pairs of nearly equal images of different sets, which make scores too good. rotations, curve:
+    scores on rotated images, and by number of training samples. interrupted: whether Ctrl-C ended the search.
     """
 
     model: InfiniteEnsembleClassifier
-    tried: tuple[Tried, ...]
+    tried: tuple[CandidateScore, ...]
     chosen: int
-    score: Scored
-    others: tuple[Scored, ...]
+    score: ModelScore
+    baselines: tuple[ModelScore, ...]
     rows: Int[np.ndarray, " scored"]
     untried: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
@@ -180,103 +172,105 @@ class Choice:
     folds: int
     sets: int | None
     near_duplicates: tuple[tuple[int, int], ...]
-    turned: tuple[Turned, ...]
-    curve: tuple[Grown, ...]
+    rotations: tuple[RotationScore, ...]
+    curve: tuple[LearningCurvePoint, ...]
     interrupted: bool
 
     @property
     def doubled(self) -> float | None:
-        """The accuracy expected of twice the samples, where the curve says it.
+        """Accuracy extrapolated to twice the samples; None where the learning curve does not allow it.
 
-        The error is taken to fall by the ratio by which it fell from half of them, e(2m) = e(m)²/e(m/2).
+        The error is taken to fall by the same ratio as from half of the samples, e(2m) = e(m)²/e(m/2).
         """
         if len(self.curve) < 2:
             return None
-        half, whole = (1 - each.accuracy.value for each in self.curve[-2:])
-        return 1 - whole**2 / half if 0 < whole <= half else None
+        half, full = (1 - each.accuracy.value for each in self.curve[-2:])
+        return 1 - full**2 / half if 0 < full <= half else None
 
     @property
-    def best(self) -> Tried:
-        """The candidate that was chosen, with its scores."""
+    def best(self) -> CandidateScore:
+        """The chosen candidate, with its scores."""
         return self.tried[self.chosen]
 
     @property
-    def best_fast(self) -> Tried | None:
-        """The best that predicts 20 images a second or more; None where there is none."""
-        fast = (each for each in self.tried if each.images_a_second >= FAST)
+    def best_fast(self) -> CandidateScore | None:
+        """The best that predicts 20 images per second or more, or None."""
+        fast = (each for each in self.tried if each.images_per_second >= FAST)
         return min(fast, key=lambda each: each.log_loss, default=None)
 
     def __str__(self) -> str:
-        return text_of(self.scores, self.candidates)
+        return text_of(self.score_table, self.candidate_table)
 
     @property
-    def scores(self) -> Table:
-        """The chosen model and the baselines on samples of folds that nothing was chosen on."""
-        left = "each alone" if self.sets is None else f"{self.sets:,} sets"
+    def left_out(self) -> str:
+        """What is left out together."""
+        return "one sample at a time" if self.sets is None else f"{self.sets:,} sets of samples"
+
+    @property
+    def score_table(self) -> Table:
+        """The chosen model and the baselines, on folds on which nothing was chosen."""
         rows = [
-            [m.name, interval(m.accuracy), f"{m.log_loss:.3f}", f"{m.held.calibration_error():.3f}", _ends(m.ahead)]
-            for m in (self.score, *self.others)
-        ]
-        rows[0][-1] = ""  # that all are compared with
-        rows += [[name, "no time", "", "", ""] for name in self.uncompared]
-        header = ["model", "accuracy (95 %)", "log loss", "calibration", "ahead (95 %)"]
-        return Table(f"{self.folds} folds, samples left out {left}", header, rows)
-
-    @property
-    def turning(self) -> Table:
-        """Accuracy and confidence at each angle."""
-        rows = [[f"{t.angle:.0f}°", f"{t.copies:,}", interval(t.accuracy), f"{t.confidence:.3f}"] for t in self.turned]
-        header = ["angle", "images", "accuracy (95 %)", "mean probability"]
-        return Table("left-out images turned by angles outside of the group", header, rows)
-
-    @property
-    def candidates(self) -> Table:
-        """What was tried, the best first, by left-out samples that it was chosen by."""
-        order = sorted(self.tried, key=lambda each: each.log_loss)
-        rows = [
-            [" *"[t is self.best] + named(t.name, t.group), t.kernel, f"{t.ridge:.0e}" + "↓" * t.ends,
-             f"{t.log_loss:,.3f}", f"{t.accuracy:.1%}", f"{t.images_a_second:,.0f}"]
-            for t in order[:_SHOWN]
+            [m.name, percentage(m.accuracy), f"{m.log_loss:.3f}", f"{m.held.calibration_error():.3f}",
+             ends(m.difference)]
+            for m in (self.score, *self.baselines)
         ]  # fmt: skip
-        rows += [[" …"] + [""] * 5] * (len(order) > _SHOWN)
-        rows += [[" " + name, "", "", "", "no time", ""] for name in self.untried]
-        rows += [[" " + name, "", "", "", "refused", ""] for name, _ in self.refused]
-        return Table("candidates by left-out log loss (* chosen, ↓ smallest ridge in float32)", _COLUMNS, rows)
+        rows[0][-1] = ""  # the reference of the differences
+        rows += [[name, "no time", "", "", ""] for name in self.uncompared]
+        header = ["model", ACCURACY, "log loss", "calibration", "difference (95\N{NO-BREAK SPACE}%)"]
+        return Table(f"{self.folds} folds, left out: {self.left_out}; differences in percentage points", header, rows)
+
+    @property
+    def rotation_table(self) -> Table:
+        """Accuracy and confidence at each angle."""
+        rows = [
+            [f"{r.angle:.0f}°", f"{r.copies:,}", percentage(r.accuracy), f"{r.confidence:.3f}"] for r in self.rotations
+        ]
+        header = ["angle", "images", ACCURACY, "mean probability"]
+        return Table("Left-out images, rotated by angles outside the group", header, rows)
+
+    @property
+    def candidate_table(self) -> Table:
+        """Candidates by the log loss that chose among them, the best first; those without a score last."""
+        rows = [
+            [" *"[t is self.best] + t.name, t.kernel, format_number(t.ridge) + "↓" * t.at_smallest_ridge,
+             f"{t.log_loss:,.3f}", formatted(t.accuracy, ".1%"), f"{t.images_per_second:,.0f}"]
+            for t in sorted(self.tried, key=lambda each: each.log_loss)
+        ]  # fmt: skip
+        without = [(len(rows) - _SHOWN, "scored"), (len(self.untried), "no time"), (len(self.refused), "refused")]
+        rows = rows[:_SHOWN] + [[f" {n:,} more", "", "", "", why, ""] for n, why in without if n > 0]
+        header = ["network", "kernel", "ridge", "log loss", "accuracy", "images/s"]
+        return Table("Candidates by left-out log loss (* chosen, ↓ smallest ridge in float32)", header, rows)
 
 
 def scored(
     name: str,
     probabilities: Float[np.ndarray, "n classes"],
-    problem: Problem,
-    part: Part,
+    problem: Folds,
+    part: Subset,
     chosen: HeldOut | None = None,
-) -> Scored:
-    """Scores of probabilities of all samples in a part; chosen: those of the model that it is compared with."""
+) -> ModelScore:
+    """Score probabilities of all samples on a subset; chosen: the model to compare with."""
     held = HeldOut(probabilities[part.rows], problem.labels[part.rows], problem.classes)
     loss = -np.log(np.maximum(held.of_label, np.finfo(np.float64).tiny))
     right = held.hits * 1.0
-    ahead = _mean(right - (chosen or held).hits, part.sets, (-1.0, 1.0))
-    return Scored(name, held, _mean(right, part.sets, (0.0, 1.0)), float(loss.mean()), ahead)
+    difference = _mean(right - (chosen or held).hits, part.sets, (-1.0, 1.0))
+    return ModelScore(name, held, _mean(right, part.sets, (0.0, 1.0)), float(loss.mean()), difference)
 
 
 def _mean(values: Float[np.ndarray, " n"], sets: Sets, bounds: tuple[float, float]) -> Estimate:
-    """The mean with its interval over sets, each with the sum of its values and their number."""
+    """The mean, with its interval by resampling sets."""
     if len(sets) == len(values):
         return bootstrap(values, bounds=bounds)
     sums = np.array([[values[each].sum(), len(each)] for each in sets])
     return bootstrap(sums, lambda means: means[:, 0] / means[:, 1], bounds=bounds)
 
 
-def interval(value: Estimate) -> str:
-    """Such as "84.0% (79.4 to 87.9)"."""
-    ends = f" ({100 * value.low:.1f} to {100 * value.high:.1f})" if value.has_interval else ""
-    return f"{value.value:.1%}{ends}"
+def percentage(value: Estimate) -> str:
+    """A share with its interval, such as "84.0 % (79.4 to 87.9)", without a line break in the interval."""
+    interval = (ends(value, ".1f") or "no interval").replace(" ", "\N{NO-BREAK SPACE}")
+    return f"{formatted(value.value, '.1%')} ({interval})"
 
 
-def _ends(value: Estimate) -> str:
-    return f"{100 * value.low:+.1f} to {100 * value.high:+.1f}" if value.has_interval else ""
-
-
-def named(name: str, group: str) -> str:
-    """A candidate's name with that of the group, "" for none."""
-    return f"{name}, {group}" if group else name
+def ends(value: Estimate, spec: str = "+.1f") -> str:
+    """The interval in percentage points, such as "−19.3 to +0.8"; "" if there is none."""
+    return " to ".join(formatted(100 * end, spec) for end in (value.low, value.high)) if value.has_interval else ""

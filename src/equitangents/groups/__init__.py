@@ -13,14 +13,13 @@ from equitangents.groups.families import (
     symmetric,
     tetrahedral,
 )
-from equitangents.groups.group import Group
+from equitangents.groups.group import Group, from_table
 from equitangents.groups.matrix_group import MatrixGroup, from_matrices
 from equitangents.groups.names import group_named
 from equitangents.groups.plane_rotations import o2, so2
 from equitangents.groups.representations import direct_sum, regular
 from equitangents.groups.rotation_group import o3, so3
 from equitangents.groups.symmetry_group import SymmetryGroup
-from equitangents.groups.table_group import from_table
 from equitangents.groups.wallpaper_group import WallpaperGroup, translations, wallpaper
 
 __all__ = [

@@ -17,10 +17,9 @@ from jaxtyping import Int
 
 from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.groups.group import Group, check_table_order
+from equitangents.groups.group import Group, TableGroup, check_table_order
 from equitangents.groups.matrix_group import MatrixGroup, from_matrices
 from equitangents.groups.symmetry_group import SymmetryGroup
-from equitangents.groups.table_group import TableGroup
 from equitangents.validation import check_whole
 
 

@@ -11,9 +11,8 @@ import numpy.typing as npt
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
-from equitangents.groups.group import check_table_order, read_only
+from equitangents.groups.group import TableGroup, check_table_order, read_only
 from equitangents.groups.rotations_of_space import rotation_angle
-from equitangents.groups.table_group import TableGroup
 
 TOLERANCE = 1e-8  # entries that differ by less, relative to the largest, are one number
 
@@ -35,7 +34,7 @@ class MatrixGroup(TableGroup):
         return rotation_angle(self.matrices[g])
 
     @property
-    def turns_space(self) -> bool:
+    def rotates_space(self) -> bool:
         """Whether the matrices are 3×3 and orthogonal."""
         return self.matrices.shape[1] == 3 and self._is_orthogonal
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups.families import cyclic, dihedral, icosahedral, octahedral, permutations, symmetric, tetrahedral
+from equitangents.groups.group import TableGroup
 from equitangents.groups.plane_rotations import so2
 from equitangents.groups.rotation_group import o3, so3
 from equitangents.groups.symmetry_group import SymmetryGroup
-from equitangents.groups.table_group import TableGroup
 from equitangents.groups.wallpaper_group import translations
 
 Space = Literal["plane", "space", "permutations", "translations", "reversal", "sign"]

@@ -118,7 +118,7 @@ def direct_sum(*parts: RepresentationLike) -> Representation:
     7
     """
     if not parts:
-        raise InvalidArgumentError("a direct sum needs at least one representation")
+        raise InvalidArgumentError("parts", parts, "at least one representation")
     return Representation(tuple(p for part in parts for p in as_representation("a part", part).parts))
 
 

@@ -89,7 +89,9 @@ def from_table(table: npt.ArrayLike, name: str = "group") -> TableGroup:
     everything = np.arange(n)
     identities = np.flatnonzero((table == everything).all(axis=1) & (table == everything[:, None]).all(axis=0))
     if not len(identities):
-        raise InvalidArgumentError("table has no identity: no element e with e·a = a = a·e for every a")
+        raise InvalidArgumentError(
+            "table", n, "an e with e·a = a = a·e for all a", verb="has no identity; its order is"
+        )
     identity = int(identities[0])
     for a in range(n):
         if len(np.unique(table[a])) < n or len(np.unique(table[:, a])) < n:
@@ -182,7 +184,7 @@ def subgroup_of(group: Group, elements: Elements) -> Subgroup:
     """The subgroup consisting of `elements`; raises InvalidArgumentError with the witness if they are not closed."""
     chosen = np.unique(group._check_elements("elements", np.atleast_1d(np.asarray(elements))))
     if not len(chosen):
-        raise InvalidArgumentError("elements is empty; a subgroup holds at least the identity")
+        raise InvalidArgumentError("elements", (), "at least the identity")
     member = np.zeros(group.order, bool)
     member[chosen] = True
     for a in chosen:

@@ -239,9 +239,8 @@ class TrainedProcess:
         if prior_cross is None:
             return ProjectedProcess(self, cross)
         prior_cross = self._scaled("prior_cross", prior_cross)
-        return ProjectedProcess(
-            self, cross, prior_cross if self.prior is not None else prior_cross @ self.spectrum.vectors
-        )
+        prior_cross = prior_cross if self.prior is not None else prior_cross @ self.spectrum.vectors
+        return ProjectedProcess(self, cross, prior_cross)
 
     def _scaled(self, name: str, cross: np.ndarray) -> np.ndarray:
         cross = _matrix(name, cross, len(self.spectrum.vectors))

@@ -214,8 +214,8 @@ def _of_equivariant_outputs(
     moves = program.space.moves
     typical = moves.accuracy.resolution if isinstance(moves, RotationMoves) else None
     one = kernel_cost(numbers(program), channels, n1, n2, dtype, engine)
-    whole = repeated([(one, len(moves.nodes(typical or _TYPICAL)))], 0)
-    return replace(whole, output_bytes=whole.output_bytes * program.space.dimension**2)
+    total = repeated([(one, len(moves.nodes(typical or _TYPICAL)))], 0)
+    return replace(total, output_bytes=total.output_bytes * program.space.dimension**2)
 
 
 @lru_cache(maxsize=256)
@@ -313,10 +313,10 @@ def _of_points(
 
 
 def _of_rotations(
-    whole: Program[Sphere], channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
+    full: Program[Sphere], channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
 ) -> _Counted:
-    """Work at relative rotations, at the resolution for random signals of unit variance."""
-    program, choice = sections(whole), rotations.choice_of(whole, engine)
+    """Relative rotations, at the resolution that random signals of unit variance need."""
+    program, choice = sections(full), rotations.choice_of(full, engine)
     rules, signals = rotations.rules_of(choice.engine), min(max(n1, n2 or n1), _MOST_SIGNALS)
     found = _resolution(program, signals, channels, dtype, choice.engine.name)
     turns = nodes(program, found.value)

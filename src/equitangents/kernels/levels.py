@@ -84,18 +84,16 @@ class GridLevel:
         blocks = [np.flatnonzero(labels == block) for block in range(labels.max() + 1)]
         return np.array(_needed_offsets(self, blocks), np.int32)
 
-    def finer(self, pool: Pool | WindowPool, differences: np.ndarray) -> np.ndarray:
-        """The offsets before the pool between positions of two windows whose indices differ by `differences` (K, d)."""
+    def finer(self, pool: Pool | WindowPool, deltas: np.ndarray) -> np.ndarray:
+        """The offsets before the pool between positions of two windows whose numbers have these differences (K, d)."""
         box = pool.box
         assert box is not None
-        along = [np.unique(column) for column in differences.T]
-        if len(differences) == np.prod(
-            [len(column) for column in along], dtype=np.int64
-        ):  # all combinations: axis by axis
+        along = [np.unique(column) for column in deltas.T]
+        if len(deltas) == np.prod([len(column) for column in along], dtype=np.int64):  # all combinations: axis by axis
             each = [_finer(column[:, None], box, self, slice(a, a + 1))[:, 0] for a, column in enumerate(along)]
             offsets = np.stack(np.meshgrid(*each, indexing="ij"), axis=-1).reshape(-1, len(each))
         else:
-            offsets = _finer(differences, box, self, slice(None))
+            offsets = _finer(deltas, box, self, slice(None))
         return offsets.astype(np.int32)
 
 
@@ -148,15 +146,15 @@ class TableLevel:
         joins = [((labels[row] == labels) & (labels >= 0)).any() for row in moved]
         return np.flatnonzero(joins).astype(np.int32)
 
-    def finer(self, pool: Pool | WindowPool, differences: np.ndarray) -> np.ndarray:
-        """The elements that join positions of two blocks whose indices differ by `differences` (K, 1)."""
+    def finer(self, pool: Pool | WindowPool, deltas: np.ndarray) -> np.ndarray:
+        """The elements that join positions of two blocks whose numbers have these differences (K, 1)."""
         assert isinstance(pool, Pool)
         labels = pool.labels.array
         wanted = np.zeros(2 * pool.blocks - 1, bool)
-        wanted[differences[:, 0] + pool.blocks - 1] = True
+        wanted[deltas[:, 0] + pool.blocks - 1] = True
         seconds = labels[self.table.array]
-        there = (seconds >= 0) & (labels >= 0)
-        joined = wanted[np.maximum(seconds, 0) - np.maximum(labels, 0) + pool.blocks - 1] & there
+        present = (seconds >= 0) & (labels >= 0)
+        joined = wanted[np.maximum(seconds, 0) - np.maximum(labels, 0) + pool.blocks - 1] & present
         return np.flatnonzero(joined.any(axis=1)).astype(np.int32)
 
     def joins(self, other: Level) -> bool:
@@ -193,11 +191,11 @@ def _needed_offsets(level: GridLevel, blocks: list[np.ndarray]) -> list[tuple[in
     return sorted(found)
 
 
-def _finer(differences: np.ndarray, box: Box, level: GridLevel, axes: slice) -> np.ndarray:
+def _finer(deltas: np.ndarray, box: Box, level: GridLevel, axes: slice) -> np.ndarray:
     """The finer offsets along some axes, in any order."""
     shape, stride = np.array(level.shape, np.int64)[axes], np.array(box.stride, np.int64)[axes]
     inside = np.array(list(itertools.product(*(range(1 - w, w) for w in box.window[axes]))), np.int64)
-    offsets = (differences[:, None] * stride + inside).reshape(-1, len(shape))
+    offsets = (deltas[:, None] * stride + inside).reshape(-1, len(shape))
     offsets = offsets if box.wrap else offsets[(np.abs(offsets) < shape).all(axis=1)]
     return np.unique(offsets % shape if level.wrap else offsets, axis=0)
 

@@ -210,10 +210,10 @@ def plan(program: Program, staged: bool = False) -> OffsetPlan | PairPlan:
     offsets, sizes = last.offsets_within(labels), np.bincount(labels[labels >= 0])
     folded = 1 if program.lift is None else program.lift.folded
     weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2 * folded)
-    whole = len(offsets) == 1 or len(sizes) == 1  # each offset that is needed joins all positions
+    all_positions = len(offsets) == 1 or len(sizes) == 1  # each offset that is needed joins all positions
     if len(parts) > 1:
         offsets = in_bands(offsets, _strides(parts)[-1])
-    elif (labels >= 0).all() and whole and (short := _shortened(field, parts[0])) is not None:
+    elif (labels >= 0).all() and all_positions and (short := _shortened(field, parts[0])) is not None:
         parts = [short]
         weight *= len(labels)
         labels = np.zeros(1, np.int32)
@@ -471,8 +471,8 @@ def _offsets(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:
     found = [last]
     for before, part in zip(reversed(parts[:-1]), reversed(parts[1:]), strict=True):
         assert part.pool is not None
-        differences = _differences(part.steps, part.levels[0].grid, found[0])
-        found.insert(0, before.levels[-1].finer(part.pool, differences))
+        deltas = _differences(part.steps, part.levels[0].grid, found[0])
+        found.insert(0, before.levels[-1].finer(part.pool, deltas))
     return [*(in_bands(each, n) for each, n in zip(found[:-1], _strides(parts), strict=False)), last]
 
 

@@ -82,8 +82,8 @@ class PositionMoves:
 
         return GroupNodes(matrices / len(matrices), move)
 
-    def turn(self, action: Action, shape: tuple[int, ...], matrices: np.ndarray) -> bool:
-        """Whether each generator of `action` moves inputs of `shape` like an element whose ρ is its matrix."""
+    def matches(self, action: Action, shape: tuple[int, ...], matrices: np.ndarray) -> bool:
+        """Whether each generator of `action` moves inputs of `shape` as an element whose ρ is its matrix."""
         sources, rho = self.sources.array, self.matrices.array
         for g, matrix in zip(action.group.generators, matrices, strict=True):
             known = action.moves(g, shape)
@@ -166,15 +166,15 @@ def one_orbit(kernel: KernelOf, nodes: GroupNodes, x1: Any, x2: Any = None) -> S
         found = summed(kernel, nodes, range(len(nodes)), x1, x1)
         return Sums(symmetric(found.nngp), symmetric(found.ntk), found.term)
     n, d = len(x1), nodes.weighted.shape[1]
-    whole = np.empty((2, n, n, d, d))
+    full = np.empty((2, n, n, d, d))
     for rows in rows_of(n):
         found = summed(kernel, nodes, range(len(nodes)), x1[rows], x1[rows.start :])
-        for out, k in zip(whole, (found.nngp, found.ntk), strict=True):
+        for out, k in zip(full, (found.nngp, found.ntk), strict=True):
             own = rows.stop - rows.start
             out[rows, rows] = symmetric(k[:, :own])
             out[rows, rows.stop :] = k[:, own:]
             out[rows.stop :, rows] = _mirrored(k[:, own:])
-    return Sums(whole[0], whole[1], found.term)
+    return Sums(full[0], full[1], found.term)
 
 
 def diagonal(own: Callable[[Any], Sums], x: Any) -> Sums:

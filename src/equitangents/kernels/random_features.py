@@ -150,7 +150,7 @@ class RandomFeatures:
             len(x) * self.features * dtype.itemsize + held * batch * most,
             "transform fewer inputs at a time, or take fewer features",
         )
-        shared = _turns(program), *_draws(program, channels, width, self.seed, kind)
+        shared = _read_positions(program), *_draws(program, channels, width, self.seed, kind)
         with precision.scope(dtype):
             rows = inputs.reshape((len(x), -1, channels))
             if precision.is_traced(x):
@@ -159,9 +159,9 @@ class RandomFeatures:
             # batches have one size, so that the features of an input do not depend on the others
             for begin in range(0, len(x), batch):
                 part = np.asarray(rows[begin : begin + batch], dtype)
-                whole = np.zeros((batch, *part.shape[1:]), dtype)
-                whole[: len(part)] = part
-                made = _features(program, self.features, whole, *shared)
+                padded = np.zeros((batch, *part.shape[1:]), dtype)
+                padded[: len(part)] = part
+                made = _features(program, self.features, padded, *shared)
                 found[begin : begin + batch] = np.asarray(made)[: len(part)]
             return jnp.asarray(found) if isinstance(x, jax.Array) else found
 
@@ -208,7 +208,7 @@ def _width(features: int, kind: Kind, positions: int) -> int:
 
 def _checked(x: Inputs) -> ArrayLike:
     if is_structured(x):
-        raise NetworkError("random features do not take masks or graphs; use the network's own kernel")
+        raise NetworkError("x", type(x), "an array", "or use the network's own kernel", verb="is of type")
     return check_array("x", x, min_rank=2)
 
 
@@ -256,8 +256,8 @@ def _means(ops: tuple[Op, ...], of: frozenset[str]) -> frozenset[str] | None:
     return of
 
 
-def _turns(program: Program) -> np.ndarray:
-    """(T, positions): source positions of each input, for the passes whose features are averaged.
+def _read_positions(program: Program) -> np.ndarray:
+    """(T, positions): where an input's positions are read from, over the passes whose features are averaged.
 
     A folded program represents one grid for every element of the group that fixes the origin (a rotation, say). Its
     kernel is the mean of the grid's kernel between x and all rotated x'; the grid's kernel is invariant, so that

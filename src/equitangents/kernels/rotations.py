@@ -310,27 +310,27 @@ def pairs_of(x: np.ndarray, turns: tuple[np.ndarray, ...]) -> tuple[np.ndarray, 
     return np.concatenate([x] * (len(turns) + 2)), np.concatenate([x, *turned, np.roll(x, 1, axis=0)])
 
 
-def turn_to_node(resolution: int) -> np.ndarray:
-    """The rotation that puts a signal's meeting with its copy at the worst place of a grid over relative rotations.
+def rotation_to_node(resolution: int) -> np.ndarray:
+    """The rotation after which a signal meets itself at the worst place of a grid over relative rotations.
 
     Grids are densest around the identity, where a signal meets itself. It meets a rotated copy elsewhere: at worst at a
     node of the middle ring, whose cell is the largest. Only for means over all rotations, which are rotation-invariant.
     """
     azimuths, cosine, _ = euler_grid(resolution)
-    return _turn(azimuths[-1], cosine[resolution // 2])
+    return _rotation(azimuths[-1], cosine[resolution // 2])
 
 
-def turn_between_nodes(resolution: int) -> np.ndarray:
-    """A rotation to the middle of a cell, where means come out too small instead of too large.
+def rotation_between_nodes(resolution: int) -> np.ndarray:
+    """A rotation to the middle of a cell, where means come out too small, not too large.
 
     The signal and its copy then have a non-zero angle, which nonlinearities after the mean see; at a node it is zero.
     """
     azimuths, cosine, _ = euler_grid(resolution)
     middle = resolution // 2
-    return _turn(azimuths[-1] + np.pi / len(azimuths), (cosine[middle] + (cosine[middle - 1] if middle else 1)) / 2)
+    return _rotation(azimuths[-1] + np.pi / len(azimuths), (cosine[middle] + (cosine[middle - 1] if middle else 1)) / 2)
 
 
-def _turn(azimuth: float, cosine: float) -> np.ndarray:
+def _rotation(azimuth: float, cosine: float) -> np.ndarray:
     return from_euler_angles(np.array((azimuth, np.arccos(cosine), azimuth)))
 
 

@@ -197,7 +197,7 @@ class PointsSide:
     """One input: coordinates of its points (P, n), and their mask (P,), 1 for existing points or 0."""
 
     points: jax.Array
-    there: jax.Array
+    present: jax.Array
 
 
 class IrrepField(NamedTuple):
@@ -235,8 +235,8 @@ def variances(fields: Fields) -> Variances:
 
 
 def restricted(fields: Fields, one: PointsSide, other: PointsSide) -> Fields:
-    """The kernels, set to zero at missing points."""
-    both = one.there[:, None, None, None] * other.there[None, None, :, None]
+    """Zero at points that do not exist."""
+    both = one.present[:, None, None, None] * other.present[None, None, :, None]
     return {kind: _each(field, lambda f: f * both) for kind, field in fields.items()}
 
 
@@ -266,8 +266,8 @@ def geometry(points: ArrayLike, largest: int, radii: tuple[float, ...], width: f
     """Harmonics and rings for kernels of frequencies up to `largest`, at points (P, n)."""
     unit, length = directions_and_lengths(points[None, :, :] - points[:, None, :])
     first, *others = direction_harmonics(unit, largest)
-    there = (length > 0).astype(points.dtype)[..., None]
-    return Geometry(jnp.concatenate([first, *(h * there for h in others)], -1), rings(length, radii, width), largest)
+    present = (length > 0).astype(points.dtype)[..., None]
+    return Geometry(jnp.concatenate([first, *(h * present for h in others)], -1), rings(length, radii, width), largest)
 
 
 def filter_matrices(kernels: tuple[AngularKernel, ...], at: Geometry) -> jax.Array:
@@ -305,8 +305,8 @@ def mapped(op: PointMap, fields: Fields) -> Fields:
 
 
 def averaged(fields: Fields, one: PointsSide, other: PointsSide) -> Fields:
-    """Means over the existing points, (1, d, 1, d)."""
-    a, b = (side.there / jnp.maximum(jnp.sum(side.there), 1) for side in (one, other))
+    """Means over the points that exist, (1, d, 1, d)."""
+    a, b = (side.present / jnp.maximum(jnp.sum(side.present), 1) for side in (one, other))
     return {kind: _each(field, lambda f: _mean(a, f, b)) for kind, field in fields.items()}
 
 
@@ -450,9 +450,9 @@ _Here = tuple[Fields, PointsSide, PointsSide]
 _Dual = Callable[[Nonlinear, Fields], Fields]
 
 
-def own(program: SteerableProgram, x: jax.Array, there: jax.Array) -> tuple[tuple[Variances, ...], Fields]:
+def own(program: SteerableProgram, x: jax.Array, present: jax.Array) -> tuple[tuple[Variances, ...], Fields]:
     """(variances before every nonlinearity, final kernels) of one input with itself; x (P, channels), there (P,)."""
-    side = PointsSide(x[:, : program.space.coordinates], there)
+    side = PointsSide(x[:, : program.space.coordinates], present)
     found: list[Variances] = []
 
     def dual(op: Nonlinear, fields: Fields) -> Fields:
@@ -472,7 +472,7 @@ def pair(
     v2: tuple[Variances, ...],
 ) -> Fields:
     """Final kernels of two inputs (x, there), with their variances before every nonlinearity."""
-    a, b = (PointsSide(x[:, : program.space.coordinates], there) for x, there in (one, other))
+    a, b = (PointsSide(x[:, : program.space.coordinates], present) for x, present in (one, other))
     known = iter(zip(v1, v2, strict=True))
     fields = restricted(start(program.space.features, program.space.coordinates, one[0], other[0]), a, b)
     return _run(program.ops, (fields, a, b), lambda op, fields: _nonlinear(op, fields, *next(known)))[0]
@@ -501,7 +501,7 @@ def _sum(a: _Here, b: _Here) -> _Here:
 
 def _step(op: Any, fields: Fields, one: PointsSide, other: PointsSide, dual: _Dual) -> _Here:
     if isinstance(op, PointMean):
-        begin, end = (PointsSide(side.points[:1], side.there[:1] * 0 + 1) for side in (one, other))
+        begin, end = (PointsSide(side.points[:1], side.present[:1] * 0 + 1) for side in (one, other))
         return averaged(fields, one, other), begin, end
     if op.needs_variances:
         after = dual(op, fields)

@@ -374,8 +374,8 @@ def empirical(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike |
                 None if b is a and i == j else jnp.asarray(b[j : j + rows], dtype) for j in range(0, len(b), rows)
             )
             lines.append(_joined([tile(one, other) for other in others], axis=1))
-        whole = _joined(lines, axis=0)
-    return whole if isinstance(a, jax.Array) else np.asarray(whole)
+        total = _joined(lines, axis=0)
+    return total if isinstance(a, jax.Array) else np.asarray(total)
 
 
 def check_finite_network(net: object) -> None:
@@ -409,7 +409,7 @@ def plan(net: FiniteNetwork, params: Params, input_shape: InputShape, form: str)
     """The plan for inputs of a shape (without the batch axis), in the precision of the parameters (or their shapes)."""
     leaves, tree = jax.tree.flatten(params)
     if not leaves:
-        raise NetworkError("params holds no parameters, so there is no tangent kernel; expected those of net.init")
+        raise NetworkError("params", params, "those of net.init")
     shapes = tuple((np.shape(leaf), np.dtype(leaf.dtype).name) for leaf in leaves)
     return _plan(net, tree, shapes, tuple(input_shape), form)
 

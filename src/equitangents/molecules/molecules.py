@@ -67,7 +67,7 @@ class Molecules:
         """
         atoms = _list_of_atoms(atoms)
         if not atoms:
-            raise InvalidArgumentError("atoms is empty; expected at least one molecule")
+            raise InvalidArgumentError("atoms", atoms, "at least one molecule")
         for i, a in enumerate(atoms):
             if 0 in a.numbers:
                 dummy, remedy = "a dummy atom X, of atomic number 0", "leave such atoms out"

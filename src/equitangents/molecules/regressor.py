@@ -64,13 +64,13 @@ class LearntRows:
         """Variances over networks, from NNGP and NTK with the rows, (2, M, R), and the prior variances."""
         if self.process is None:
             return np.maximum(prior, 0.0)
-        return self.process.project(*self._asked(cross)).covariance(prior, time)
+        return self.process.project(*self._cross_pair(cross)).covariance(prior, time)
 
     def covariance(self, cross: np.ndarray, prior: Float[np.ndarray, "m m"], time: float) -> Float[np.ndarray, "m m"]:
-        """The covariance after training for this time, (M, M); arguments as in `variance`."""
-        return prior if self.process is None else self.process.project(*self._asked(cross)).covariance(prior, time)
+        """The covariance of these rows after training for this time."""
+        return prior if self.process is None else self.process.project(*self._cross_pair(cross)).covariance(prior, time)
 
-    def _asked(self, cross: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _cross_pair(self, cross: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return cross[self.which][:, self.varies], cross[0][:, self.varies]
 
 
@@ -240,7 +240,7 @@ class MoleculeRegressor(MolecularRegressor):
         self._check_settings(molecules)
         check_choice("baseline", self.baseline, ("elements", "none"))
         if energies is None and forces is None:
-            raise InvalidArgumentError("energies and forces are both None; expected at least one")
+            raise InvalidArgumentError("energies", None, "energies, forces or both")
         n, layout = len(molecules), TargetLayout.of(molecules)
         targets, has_target = np.zeros(layout.rows), np.zeros(layout.rows, bool)
         self.element_energies_ = {}
@@ -254,15 +254,15 @@ class MoleculeRegressor(MolecularRegressor):
             check_lone_atoms("forces", f, molecules, np.zeros_like, "zero")
             targets[n:], has_target[n:] = f[molecules.atomic_numbers > 0].ravel(), True
         smooth = kernel_for_forces(self.net, molecules, self.signals, self.pairs)
-        self._asked = np.flatnonzero(has_target)
-        both = _covariances(smooth, molecules, self._asked, forces=forces is not None)
+        self._rows = np.flatnonzero(has_target)
+        both = _covariances(smooth, molecules, self._rows, forces=forces is not None)
         variance = np.diagonal(both[self._which])
         self._learnt = self._learn(
             both,
             targets[has_target],
             variance > _NO_VARIANCE * variance.max(),
-            _scales(variance, self._asked < n),
-            samples=len(self._asked),
+            _scales(variance, self._rows < n),
+            samples=len(self._rows),
             name="kernel matrix of energies and forces",
         )
         self.max_learning_rate_ = self._learnt.max_learning_rate
@@ -278,7 +278,7 @@ class MoleculeRegressor(MolecularRegressor):
         """
         t = self._check_prediction(molecules, time)
         weights = np.zeros(TargetLayout.of(self._train).rows)
-        weights[self._asked] = self._learnt.weights(t)
+        weights[self._rows] = self._learnt.weights(t)
         energies, forces = energies_and_forces(self.smooth_, molecules, self._train, weights, self._learnt.which)
         energies += self._baseline(molecules)
         if not return_std:
@@ -286,7 +286,7 @@ class MoleculeRegressor(MolecularRegressor):
         return Prediction(energies, forces, *self._stds(molecules, t))
 
     def _stds(self, molecules: Molecules, time: float) -> tuple[np.ndarray, np.ndarray]:
-        cross = joint_kernels(self.smooth_, molecules, self._train)[:, :, self._asked]
+        cross = joint_kernels(self.smooth_, molecules, self._train)[:, :, self._rows]
         layout = TargetLayout.of(molecules)
         prior = np.zeros(layout.rows)
         for i in range(len(molecules)):

@@ -351,8 +351,8 @@ def steering_error(kernel: SmoothKernel, molecules: Molecules, degrees: Sequence
             replace(kernel, resolution=r).steered(signals, both, degree) for r in (resolution, _finer(resolution))
         )
         own = np.einsum("viikk->vik", fine[:, :, : len(signals)]).max(axis=(1, 2))
-        whole = np.abs(replace(kernel, resolution=resolution).kernel(signals).ntk).max()
-        errors.append(_relative(coarse - fine, own, np.full(2, whole)))
+        norm = np.abs(replace(kernel, resolution=resolution).kernel(signals).ntk).max()
+        errors.append(_relative(coarse - fine, own, np.full(2, norm)))
     return float(np.max(errors))  # NaN if any is
 
 

@@ -80,8 +80,10 @@ class TensorRegressor(MolecularRegressor):
         self._check_settings(molecules)
         n = len(molecules)
         y = checked_targets("tensors", tensors, (n, 3), (n, 3, 3))
-        if y.ndim == 3 and np.abs(y - y.swapaxes(1, 2)).max() > 1e-6 * np.abs(y).max():
-            raise InvalidArgumentError("tensors are not symmetric matrices; antisymmetric parts have no degree here")
+        if y.ndim == 3 and (odd := np.abs(y - y.swapaxes(1, 2)).max((1, 2))).max() > 1e-6 * np.abs(y).max():
+            raise InvalidArgumentError(
+                "tensors", int(odd.argmax()), "symmetric matrices", verb="are not symmetric at index"
+            )
         check_lone_atoms("tensors", y, molecules, _isotropic, "zero" if y.ndim == 2 else "a multiple of the identity")
         self.rank_ = y.ndim - 1
         smooth = kernel_for_tensors(self.net, molecules, DEGREES[self.rank_], self.signals, self.pairs)

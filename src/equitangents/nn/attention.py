@@ -140,23 +140,23 @@ class Attention(ByRun):
         wide = keys.shape[-1] if self.scaling == "linear" else keys.shape[-1] ** 0.5
         logits = jnp.einsum("hnpd,hnrd->hnpr", queries, keys)
         logits = logits * (self.W_query_std * self.W_key_std / (wide * shape[-1]))
-        there = None if mask is None else mask.reshape((1, shape[0], 1, -1))
-        heads = jnp.einsum("hnpr,hnrd->nphd", self._weights(logits, there), values)
+        valid = None if mask is None else mask.reshape((1, shape[0], 1, -1))
+        heads = jnp.einsum("hnpr,hnrd->nphd", self._weights(logits, valid), values)
         heads = heads.reshape((*heads.shape[:2], -1))
         scale = self.W_value_std * self.W_out_std / (heads.shape[-1] * shape[-1]) ** 0.5
         y = scale * (heads @ params["out"])
         y = y + self.b_std * params["b"] if "b" in params else y
         return structure.after(y.reshape((*shape[:-1], self.channels)), mask)
 
-    def _weights(self, logits: jax.Array, there: ArrayLike | None) -> jax.Array:
+    def _weights(self, logits: jax.Array, valid: ArrayLike | None) -> jax.Array:
         if self.mechanism == "softmax":
-            if there is None:
+            if valid is None:
                 return jax.nn.softmax(logits, axis=-1)
-            powers = jnp.where(there, jnp.exp(logits - jnp.max(jnp.where(there, logits, -1e30), -1, keepdims=True)), 0)
+            powers = jnp.where(valid, jnp.exp(logits - jnp.max(jnp.where(valid, logits, -1e30), -1, keepdims=True)), 0)
             total = powers.sum(axis=-1, keepdims=True)
             return powers / jnp.where(total > 0, total, 1)
         how = {"identity": lambda v: v, "relu": jax.nn.relu, "abs": jnp.abs}[self.mechanism]
-        return how(logits) if there is None else jnp.where(there, how(logits), 0)
+        return how(logits) if valid is None else jnp.where(valid, how(logits), 0)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
         if self.scaling == "root" and self.mechanism != "identity":

@@ -74,7 +74,7 @@ class Parallel(_Holding):
 
     def __init__(self, *branches: Layer | Sequential | Sequence[Layer]) -> None:
         if len(branches) < 1:
-            raise NetworkError("Parallel needs at least one branch")
+            raise NetworkError("branches", branches, "at least one")
         found = tuple(_layers(f"branches[{i}]", branch) for i, branch in enumerate(branches))
         object.__setattr__(self, "inner", found)
 

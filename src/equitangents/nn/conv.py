@@ -161,7 +161,7 @@ def symmetric_box(window: object, group: Group) -> Box | None:
     if group.torus is None or not isinstance(window, tuple):
         return None
     if group.order > math.prod(group.torus):
-        square = len(set(window)) == 1 or not group.turns_quarters
+        square = len(set(window)) == 1 or not group.has_quarter_rotations
         if not (square and all(w % 2 for w in window)):
             return None
     return window_box(window, 1, "circular", group.torus)

@@ -15,7 +15,7 @@ from jax import lax
 from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
-from equitangents.groups.table_group import Subgroup
+from equitangents.groups.group import Subgroup
 from equitangents.kernels.operations import Box, FrozenArray, Pool, WindowPool
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import HaarMean, RotationOp
@@ -55,11 +55,11 @@ def _pooled(
     """(means or sums over the existing positions of each block (N, *shape, C), the mask of the blocks)."""
     member = jnp.asarray(op.labels.array)[None, None] == jnp.arange(op.blocks)[None, :, None]
     weights = (member & structure.mask.reshape((len(x), 1, -1))).astype(x.dtype)
-    there = weights.sum(axis=2) > 0
+    present = weights.sum(axis=2) > 0
     if op.is_pool:
         weights = weights / jnp.maximum(weights.sum(axis=2, keepdims=True), 1)
     y = jnp.einsum("nbp,npc->nbc", weights, x.reshape((len(x), -1, x.shape[-1])), precision="highest")
-    return y.reshape((len(x), *shape, x.shape[-1])), replace(structure, mask=there.reshape((len(x), *shape)))
+    return y.reshape((len(x), *shape, x.shape[-1])), replace(structure, mask=present.reshape((len(x), *shape)))
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class Sequential:
             if not isinstance(layer, Layer):
                 raise InvalidTypeError("layers", layer, "a layer of equitangents.nn", at=i)
         if not layers:
-            raise NetworkError("a network needs at least one layer")
+            raise NetworkError("layers", layers, "at least one layer")
         if len(layers) > MOST_LAYERS:
             raise NetworkError("layers", len(layers), range(MOST_LAYERS + 1), verb="number")
         self._layers = tuple(layers)
@@ -174,7 +174,7 @@ class Sequential:
         except NetworkError:
             return False
         moves = getattr(program.space, "moves", None)
-        return not leading and isinstance(moves, PositionMoves) and moves.turn(action, shape, matrices)
+        return not leading and isinstance(moves, PositionMoves) and moves.matches(action, shape, matrices)
 
     @property
     def draws_noise(self) -> bool:
@@ -349,7 +349,7 @@ def _pair(x1: Inputs, x2: Inputs | None, name: str = "x1") -> tuple[Tree, Tree]:
     if two.shape[1:] != one.shape[1:]:
         raise ShapeError("x2", two.shape, ("N", *one.shape[1:]), "give inputs of the shape of x1")
     if is_structured(one) != is_structured(two):
-        raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
+        raise NetworkError("x2", type(x2), "masks or graphs in x1 and x2, or in neither", verb="is of type")
     if getattr(one, "convention", None) != getattr(two, "convention", None):
         raise NetworkError("x2", two.convention, one.convention, verb="has masks of convention")
     return _without_empty_masks(one, two)

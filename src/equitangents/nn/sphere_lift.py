@@ -83,7 +83,7 @@ class SphereLift(LinearLayer):
         if not isinstance(self.onto, RotationGroup | MatrixGroup):
             wanted = "so3(bandlimit), o3(bandlimit) or a finite group of rotations such as octahedral()"
             raise InvalidTypeError("onto", self.onto, wanted)
-        if isinstance(self.onto, MatrixGroup) and not self.onto.turns_space:
+        if isinstance(self.onto, MatrixGroup) and not self.onto.rotates_space:
             raise InvalidArgumentError("group", self.onto, "orthogonal 3×3 matrices")
         super().__post_init__()
         check_number("tolerance", self.tolerance, "a number between 0 and 1", lambda v: 0 < v < 1)

@@ -78,7 +78,7 @@ def gradient_descent(
     def predict_fn(t: Tree, fx_train_0: Tree = 0.0, fx_test_0: Tree = None, k_test_train: Tree = None) -> Tree:
         state = fx_train_0 if isinstance(fx_train_0, ODEState) else None
         if (fx_test_0 if state is None else state.fx_test) is not None and k_test_train is None:
-            raise InvalidArgumentError("fx_test_0 is given without k_test_train, the kernel between test and training")
+            raise InvalidArgumentError("k_test_train", None, "the kernel between test and training with fx_test_0")
         cross = None if k_test_train is None else checked("k_test_train", k_test_train)
         arguments = (kernel, y, t, fx_train_0, fx_test_0, None if fx_test_0 is None else cross)
         if state is None and not any(precision.is_traced(v) for v in arguments):

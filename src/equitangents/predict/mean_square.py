@@ -55,7 +55,7 @@ def gradient_descent_mse(
 
     def predict_fn(t: Tree = None, fx_train_0: Tree = 0.0, fx_test_0: Tree = None, k_test_train: Tree = None) -> Tree:
         if fx_test_0 is not None and k_test_train is None:
-            raise InvalidArgumentError("fx_test_0 is given without k_test_train, the kernel between test and training")
+            raise InvalidArgumentError("k_test_train", None, "the kernel between test and training with fx_test_0")
         shapes, times = [], np.shape(t)
         cross = None if fx_test_0 is None else checked("k_test_train", k_test_train)
         if fx_train_0 is not None:
@@ -296,5 +296,5 @@ def _part(name: str, kernels: Tree, kind: str, *, both: bool = False) -> Tree:
     if array:
         return checked(name, kernels)
     if getattr(kernels, kind, None) is None:
-        raise InvalidArgumentError(f"{name} comes without {kind}; give a named tuple with nngp and ntk")
+        raise InvalidArgumentError(name, kernels, f"a named tuple with nngp and ntk, as {kind} is needed")
     return checked(name, getattr(kernels, kind))

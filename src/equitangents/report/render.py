@@ -13,7 +13,7 @@ from pathlib import Path
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from equitangents._version import __version__
-from equitangents.files import whole_file
+from equitangents.files import atomic_file
 from equitangents.report.palette import COLOURS, SURFACES
 
 _WIDTH = 80  # of tables as text
@@ -99,7 +99,7 @@ class Document:
 
 def write(page: str, path: Path) -> Path:
     """Write a page to `path`, which appears only when it is complete."""
-    with whole_file(path) as partial:
+    with atomic_file(path) as partial:
         partial.write_text(page, encoding="utf-8")
     return path
 

@@ -61,9 +61,9 @@ class Chunks:
         """
         from google_crc32c import value
 
-        whole = np.full(self.shape, np.nan if self.dtype.kind == "f" else 0, self._stored)
-        whole[tuple(map(slice, values.shape))] = values
-        content = whole.tobytes()
+        padded = np.full(self.shape, np.nan if self.dtype.kind == "f" else 0, self._stored)
+        padded[tuple(map(slice, values.shape))] = values
+        content = padded.tobytes()
         if isinstance(self.folder, Path) and not self.folder.is_dir():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.folder))
         write_whole(self.path(index), content + value(content).to_bytes(_CHECKSUM, "little"))
@@ -84,8 +84,8 @@ class Chunks:
     def missing(self, indices: Iterable[Index]) -> list[Index]:
         """The chunks without a file of full length; objects are listed, a thousand per request."""
         if isinstance(self.folder, ObjectPath):
-            there = {name for name, size in (self.folder / "c").sizes() if size == self.nbytes}
-            return [index for index in indices if "/".join(map(str, index)) not in there]
+            stored = {name for name, size in (self.folder / "c").sizes() if size == self.nbytes}
+            return [index for index in indices if "/".join(map(str, index)) not in stored]
         return [index for index in indices if not self.is_there(index)]
 
     def is_there(self, index: Index) -> bool:

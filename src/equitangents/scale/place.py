@@ -25,7 +25,7 @@ from urllib.request import url2pathname
 from equitangents import files
 from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError, StoreError, require
-from equitangents.files import MOST, file_bytes, whole_file
+from equitangents.files import MOST, atomic_file, file_bytes
 from equitangents.formatting import memory_size
 
 PATIENCE = timedelta(seconds=180)  # for which a request is made again while an object store does not answer
@@ -119,7 +119,7 @@ def write_whole(at: Place, content: bytes, *, once: bool = False) -> None:
     if isinstance(at, ObjectPath):
         at.write_bytes(content, once=once)
     else:
-        with whole_file(at, once=once) as partial:
+        with atomic_file(at, once=once) as partial:
             partial.write_bytes(content)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from equitangents._types import Numbers
 from equitangents._version import FORMAT, __version__
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
-from equitangents.files import LEFTOVER, alone
+from equitangents.files import LEFTOVER, locked
 from equitangents.foreign_files import read_json
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.program import VERSION
@@ -241,7 +241,7 @@ def open_store(path: Place, wanted: Record, data: Data) -> Record:
     if isinstance(path, ObjectPath):
         remedy = "an object store has no locks: add rows to a store in a folder, or give another path"
         raise StoreError("store", str(path), "all rows that it will ever have", remedy)
-    with alone(path / FIELDS[0] / ".growing", f"rows are added to the store in {path} by another process; try again"):
+    with locked(path / FIELDS[0] / ".growing", f"rows are added to the store in {path} by another process; try again"):
         stored = read_record(path) or stored
         record = _joined(path, stored, wanted, data)
         write_inputs(path, record, data, known={name: x.count for name, x in stored.inputs.items()})

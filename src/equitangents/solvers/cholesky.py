@@ -22,12 +22,12 @@ from equitangents.solvers.definiteness import check_positive, extremes, largest_
 from equitangents.solvers.matrices import ArrayMatrix, Index, SymmetricMatrix, spans
 from equitangents.solvers.method import (
     TOLERANCE,
+    LinearSystem,
     Method,
     Respond,
     Solution,
     SolveReport,
-    System,
-    Task,
+    SolveTask,
     are_solved,
     rounding_of,
 )
@@ -61,7 +61,7 @@ class Factor(abc.ABC):
 
 
 def refined(
-    system: System, factor: Factor, smallest: float, largest: float, targets: np.ndarray, time: float = math.inf
+    system: LinearSystem, factor: Factor, smallest: float, largest: float, targets: np.ndarray, time: float = math.inf
 ) -> Solution:
     """(Θ + δ)⁻¹ Y by the factor and refinement, from λ_min of LLᵀ and λ_max of Θ + δ."""
     found = conjugate_gradients(
@@ -112,20 +112,20 @@ class Cholesky(Method):
     def __post_init__(self) -> None:
         check_choice("precision", self.precision, (None, "float32", "float64"))
 
-    def memory(self, task: Task) -> float:
+    def memory(self, task: SolveTask) -> float:
         """Bytes of the factor's array (0 if it may overwrite the matrix) and of vectors."""
         size = np.dtype(self.precision_for(task)).itemsize
         array = 0 if task.consumed and task.in_memory and size == task.itemsize else size * task.size**2
         vectors = 8 * task.size * (8 * task.outputs + _INVERSE_STEPS + 8)
         return array + vectors + 2 * 8 * _ROWS * task.size + (0 if task.in_memory else 3 * 8 * task.tile**2)
 
-    def prepare(self, system: System, task: Task) -> Respond:
+    def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
         """The factor of Θ + δ, or of a shifted one in float32."""
         precision, source, unit = np.dtype(self.precision_for(task)), system.matrix, system.unit
         array, own = _array(source, precision, task.consumed)
         triangle = Triangle(array, source.label, source.dtype)
         if own or precision == np.float64 or source.dtype == np.float32:  # it has all digits of the entries
-            system = replace(system, matrix=triangle, given_unit=unit)
+            system = replace(system, matrix=triangle, fixed_unit=unit)
         largest = largest_eigenvalue(system)
         spacing = float(np.finfo(precision).eps) * max(largest, 0.0)
         for power in range(-1, _SHIFTS):
@@ -141,7 +141,7 @@ class Cholesky(Method):
             raise refused(system, smallest - shift)
         return partial(refined, system, factor, smallest, largest)
 
-    def precision_for(self, task: Task) -> str:
+    def precision_for(self, task: SolveTask) -> str:
         """The precision of the factor."""
         if self.precision is not None:
             return self.precision

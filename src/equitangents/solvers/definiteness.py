@@ -10,7 +10,7 @@ import scipy.linalg
 
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.spectrum import Ends, equal_rows, is_positive
-from equitangents.solvers.method import System
+from equitangents.solvers.method import LinearSystem
 
 _EXTREMES = 40  # steps after which estimates of extreme eigenvalues are accepted
 _FEW = 12  # steps for the largest only
@@ -43,7 +43,7 @@ def extremes(system: Any, steps: int = _EXTREMES, start: np.ndarray | None = Non
     return smallest, largest
 
 
-def largest_eigenvalue(system: System) -> float:
+def largest_eigenvalue(system: LinearSystem) -> float:
     """λ_max of Θ + δ, from a few products."""
     return extremes(system, _FEW)[1]
 
@@ -55,7 +55,7 @@ def orthogonalise(product: np.ndarray, basis: list[np.ndarray]) -> None:
             product -= vectors * np.einsum("nk,nk->k", vectors, product)
 
 
-def check_positive(system: System, smallest: float, largest: float, factor: str = "float64") -> None:
+def check_positive(system: LinearSystem, smallest: float, largest: float, factor: str = "float64") -> None:
     """Raise NotPositiveDefiniteError unless λ_min of Θ + δ exceeds the effect of rounding of the entries.
 
     factor: the precision of the factor for which the suggested ridge must suffice.
@@ -64,18 +64,18 @@ def check_positive(system: System, smallest: float, largest: float, factor: str 
         raise ends(system, smallest, largest, factor).refused()
 
 
-def refused(system: System, bound: float, factor: str = "float64") -> NotPositiveDefiniteError:
+def refused(system: LinearSystem, bound: float, factor: str = "float64") -> NotPositiveDefiniteError:
     """The error for a matrix found not positive definite; λ_min is `bound`, or the Lanczos estimate below it."""
     smallest, largest = extremes(system, STEPS)
     return ends(system, min(bound, smallest), largest, factor).refused()
 
 
-def blur(system: System, largest: float) -> float:
+def blur(system: LinearSystem, largest: float) -> float:
     """How far rounding of the entries may have moved eigenvalues."""
     return system.resolution * max(abs(largest), system.scale)
 
 
-def lost_in_factor(system: System, precision: str, at: str, smallest: float) -> NotPositiveDefiniteError:
+def lost_in_factor(system: LinearSystem, precision: str, at: str, smallest: float) -> NotPositiveDefiniteError:
     """The error for a factor in `precision` of a matrix that may be positive definite in float64.
 
     at: the residual after refinement. λ_min is `smallest`, or the Lanczos estimate below it.
@@ -93,7 +93,7 @@ def lost_in_factor(system: System, precision: str, at: str, smallest: float) -> 
     )
 
 
-def ends(system: System, smallest: float, largest: float, factor: str = "float64") -> Ends:
+def ends(system: LinearSystem, smallest: float, largest: float, factor: str = "float64") -> Ends:
     """The spectrum's ends, for errors; rounding in a factor moves λ by about eps · max(λ_max, √N · unit)."""
     eps, matrix = float(np.finfo(factor).eps), system.matrix
     entry = lambda i, j: float(matrix.block(slice(i, i + 1), slice(j, j + 1))[0, 0])

@@ -23,12 +23,12 @@ from equitangents.solvers.definiteness import check_positive, ends, extremes, or
 from equitangents.solvers.matrices import spans
 from equitangents.solvers.method import (
     TOLERANCE,
+    LinearSystem,
     Method,
     Respond,
     Solution,
     SolveReport,
-    System,
-    Task,
+    SolveTask,
     are_solved,
     check_iterations,
 )
@@ -37,7 +37,7 @@ _CHECKED = 12  # the error is looked at after every such part of the steps
 _EXPECTED = 60  # steps that forecasts assume
 
 
-def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, steps: int) -> Solution:
+def evolve(system: LinearSystem, targets: np.ndarray, time: float, tolerance: float, steps: int) -> Solution:
     """α = φ_t(Θ + δ) Y for all columns at once, in at most `steps` steps, each one product with all of them.
 
     The report has the largest relative bound on the error of α (see above), steps, and Ritz values of all columns.
@@ -80,7 +80,7 @@ def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, s
     return Solution(alpha, SolveReport(residual=error, iterations=m, smallest=smallest, largest=largest))
 
 
-def _check_rate(system: System, largest: float, time: float) -> None:
+def _check_rate(system: LinearSystem, largest: float, time: float) -> None:
     """Raise if training diverges, with a bound of λ_max, of which few steps give a poor estimate."""
     try:
         system.dynamics.check(largest, time)
@@ -90,7 +90,7 @@ def _check_rate(system: System, largest: float, time: float) -> None:
 
 
 def _tridiagonal(
-    system: System, diagonal: np.ndarray, off_diagonal: np.ndarray, time: float, columns: np.ndarray
+    system: LinearSystem, diagonal: np.ndarray, off_diagonal: np.ndarray, time: float, columns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
     """φ_t(T) e₁ for the non-zero columns (m, k), relative error bounds (k,), and the extreme Ritz values."""
     m, k = diagonal.shape
@@ -123,18 +123,18 @@ class Lanczos(Method):
     def __post_init__(self) -> None:
         check_iterations(self.tolerance, self.max_iterations)
 
-    def memory(self, task: Task) -> float:
+    def memory(self, task: SolveTask) -> float:
         """Bytes of the Lanczos vectors for as many columns as fit at once."""
         steps = min(self.max_iterations, task.size)
         one = basis_bytes(task.size, 1, steps)
         together = min(task.outputs, max(1, (task.limit - task.tile_bytes) // one))
         return basis_bytes(task.size, together, min(steps, 3 * _EXPECTED)) + task.tile_bytes
 
-    def prepare(self, system: System, task: Task) -> Respond:
+    def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
         """Return the solver; nothing is computed before the targets are known."""
         return partial(self._solve, system, task)
 
-    def _solve(self, system: System, task: Task, targets: np.ndarray, time: float) -> Solution:
+    def _solve(self, system: LinearSystem, task: SolveTask, targets: np.ndarray, time: float) -> Solution:
         """α at one time, for as many columns at once as fit into memory."""
         n, k = targets.shape
         steps, limit = min(self.max_iterations, n), max(0, task.limit - task.tile_bytes)
@@ -173,7 +173,7 @@ class Lanczos(Method):
         return Solution(alpha, report)
 
 
-def _check_known(system: System, smallest: float, largest: float, time: float) -> None:
+def _check_known(system: LinearSystem, smallest: float, largest: float, time: float) -> None:
     """Raise NotPositiveDefiniteError if training for this time moves along eigenvectors lost in float64 rounding."""
     if math.isinf(time):
         check_positive(system, smallest, largest)

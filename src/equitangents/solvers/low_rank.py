@@ -24,7 +24,7 @@ import scipy.linalg
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.spectrum import NO_RIDGE, relative_resolution
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
-from equitangents.solvers.method import Method, Respond, Solution, SolveReport, System, Task
+from equitangents.solvers.method import LinearSystem, Method, Respond, Solution, SolveReport, SolveTask
 from equitangents.validation import check_whole
 
 _BLOCK = 64  # pivots drawn at once, at most
@@ -40,7 +40,7 @@ def pivoted_cholesky(
     """
     rng = np.random.default_rng(0)
     rows = np.arange(matrix.size) if rows is None else rows
-    n, whole = len(rows), len(rows) == matrix.size
+    n, is_full = len(rows), len(rows) == matrix.size
     left = matrix.diagonal()[rows]
     first = float(left.sum())
     rounding = float(np.finfo(matrix.dtype).eps) * max(float(left.max(initial=0.0)), 0.0)
@@ -56,7 +56,7 @@ def pivoted_cholesky(
         count = min(_BLOCK, max(1, rank // 10), rank - held)
         drawn = rng.choice(n, count, p=left / total)
         proposed, where = np.unique(drawn, return_inverse=True)
-        columns = matrix.columns(proposed) if whole else matrix.block(rows, rows[proposed]).astype(np.float64)
+        columns = matrix.columns(proposed) if is_full else matrix.block(rows, rows[proposed]).astype(np.float64)
         residual = matrix.finite(columns - factor[:, :held] @ factor[proposed, :held].T)
         chosen, corner = _accepted(residual[proposed], where, left[proposed], rng)
         if not len(chosen):
@@ -161,14 +161,14 @@ class Nystrom(Method):
         """Number of z_j for `size` rows: all up to 200, else 4√N from 200 to 5,000."""
         return min(size, self.rank or min(5000, max(200, int(4 * math.sqrt(size)))))
 
-    def memory(self, task: Task) -> float:
+    def memory(self, task: SolveTask) -> float:
         """Bytes of some m × m matrices, and blocks of rows of the N × m entries."""
         n, m = task.size, self.rank_of(task.size)
         rows = min(n, _OVERSAMPLED * m)
         probes = 4 * min(n, _PROBES) ** 2
         return 8 * (6 * m * m + 4 * min(n, _ROWS) * m + 3 * n * task.outputs + rows * m + probes)
 
-    def prepare(self, system: System, task: Task) -> Respond:
+    def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
         """Choose landmarks, and compute their kernels with all rows, once for all times."""
         landmarks = self.landmarks(system.matrix)
         kept: list[tuple[np.ndarray, list[_Span]]] = []  # targets, and the spans of all landmarks and of half
@@ -197,7 +197,7 @@ class Nystrom(Method):
 class _Span:
     """The span of some landmarks: R = W^{−1/2}, ascending eigenvalues of Θ̂ + δ, and eigenvectors, from FᵀF and FᵀY."""
 
-    def __init__(self, system: System, root: np.ndarray, squares: np.ndarray, pulls: np.ndarray) -> None:
+    def __init__(self, system: LinearSystem, root: np.ndarray, squares: np.ndarray, pulls: np.ndarray) -> None:
         self._system, self._root, self._pulls = system, root, pulls
         values, self._vectors = scipy.linalg.eigh((squares + squares.T) / 2)
         self.values = np.maximum(values, 0.0) + system.delta
@@ -214,7 +214,7 @@ class _Span:
         return self._root @ (self._vectors @ (response[:, None] * (self._vectors.T @ self._pulls)))
 
 
-def _spans(system: System, landmarks: np.ndarray, targets: np.ndarray) -> list[_Span]:
+def _spans(system: LinearSystem, landmarks: np.ndarray, targets: np.ndarray) -> list[_Span]:
     """The spans of all landmarks and of the first half, from one pass over the rows of C."""
     matrix, m = system.matrix, len(landmarks)
     corner = matrix.finite(matrix.block(landmarks, landmarks).astype(np.float64))
@@ -239,7 +239,7 @@ def _spans(system: System, landmarks: np.ndarray, targets: np.ndarray) -> list[_
 
 
 def _compared(
-    system: System,
+    system: LinearSystem,
     landmarks: np.ndarray,
     span: _Span,
     targets: np.ndarray,

@@ -157,8 +157,8 @@ class StoreMatrix(ArrayMatrix):
         if len(store.shape) != 2 or store.shape[0] != store.shape[1]:
             raise ShapeError("store", store.shape, "one square matrix", str(store.path), verb="has shape")
         if store.missing:
-            there = len(store.tiles) - store.missing
-            raise StoreError("store", there, len(store.tiles), "compute() computes the others", verb="holds tiles,")
+            done = len(store.tiles) - store.missing
+            raise StoreError("store", done, len(store.tiles), "compute() computes the others", verb="holds tiles,")
         super().__init__(getattr(store, field), f"the {field.upper()} in {store.path}")
         self.store, self.folder, self._field = store, store.path, field
 

@@ -69,13 +69,13 @@ TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True)
-class System:
+class LinearSystem:
     """The matrix Θ, its ridge, and the training dynamics; `scale`: see `Spectrum.scale`."""
 
     matrix: SymmetricMatrix
     ridge: float
     dynamics: Dynamics
-    given_unit: float | None = None
+    fixed_unit: float | None = None
     scale: float = 0.0
 
     @property
@@ -86,7 +86,7 @@ class System:
     @cached_property
     def unit(self) -> float:
         """The factor of the ridge: δ = ridge · unit."""
-        return float(self.matrix.diagonal().mean()) if self.given_unit is None else self.given_unit
+        return float(self.matrix.diagonal().mean()) if self.fixed_unit is None else self.fixed_unit
 
     @cached_property
     def delta(self) -> float:
@@ -101,7 +101,7 @@ class System:
     @property
     def entries(self) -> float:
         """The typical size of the entries of Θ."""
-        unit = self.given_unit is None or not self.matrix.in_memory  # hardly anyone gives another unit
+        unit = self.fixed_unit is None or not self.matrix.in_memory  # hardly anyone gives another unit
         return abs(self.unit) if unit else float(np.abs(self.matrix.diagonal()).mean())
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
@@ -134,7 +134,7 @@ def are_solved(
 
 
 @dataclass(frozen=True)
-class Task:
+class SolveTask:
     """The quantities that determine a solver's cost: N rows, k right-hand sides, storage of Θ, available memory.
 
     itemsize: bytes of an entry. in_memory: whether Θ is already an array. consumed: whether it may be overwritten.
@@ -170,11 +170,11 @@ class Method(abc.ABC):
     any_time: ClassVar[bool] = False  # whether it answers at finite times itself, and not Lanczos in its place
 
     @abc.abstractmethod
-    def memory(self, task: Task) -> float:
+    def memory(self, task: SolveTask) -> float:
         """Peak memory in bytes."""
 
     @abc.abstractmethod
-    def prepare(self, system: System, task: Task) -> Respond:
+    def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
         """Return the solver of a system within the task's limit; factors and preconditioners are computed once."""
 
 

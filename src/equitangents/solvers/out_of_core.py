@@ -33,7 +33,7 @@ from equitangents.scale.place import (
 )
 from equitangents.solvers.cholesky import Factor, refined
 from equitangents.solvers.definiteness import blur, largest_eigenvalue, refused
-from equitangents.solvers.method import Method, Respond, System, Task
+from equitangents.solvers.method import LinearSystem, Method, Respond, SolveTask
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
@@ -60,7 +60,7 @@ class OutOfCore(Method):
         if self.tile is not None:
             check_whole("tile", self.tile, 1)
 
-    def memory(self, task: Task) -> float:
+    def memory(self, task: SolveTask) -> float:
         """Bytes of one row of tiles; half the matrix is on disk."""
         side = self.side(task.size, task.limit)
         row = -(-task.size // side) * side
@@ -71,17 +71,15 @@ class OutOfCore(Method):
         wanted = self.tile or min(_SIDES[1], max(_SIDES[0], limit // (32 * size)))
         return min(size, wanted)
 
-    def prepare(self, system: System, task: Task) -> Respond:
+    def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
         """Compute or resume the factor in a folder named by the matrix's hash."""
         require("google_crc32c", "scale", "a factor on disk")
         base: Place | None = None if self.path is None else place("path", self.path)
         if base is None:
             kernel = system.matrix.folder
             if kernel is None:
-                raise InvalidArgumentError(
-                    "solver is 'out-of-core', which keeps its factor on disk; give the folder, "
-                    "solvers.OutOfCore(path=...), or solve a scale.GramStore (store=, --store), which has one"
-                )
+                remedy = "give solvers.OutOfCore(path=...), or solve a scale.GramStore (store=, --store)"
+                raise InvalidArgumentError("solver", "out-of-core", "a folder for its factor", remedy)
             base = kernel.with_name(kernel.name + ".factors")
         base = base if isinstance(base, ObjectPath) else real(base)  # a link stays one
         side = self.side(task.size, task.limit)
@@ -98,8 +96,8 @@ class OutOfCore(Method):
                 folder.mkdir(parents=True, exist_ok=True)
                 write_whole(folder / _RECORD, text)
         factor = TiledFactor(system, folder, side)
-        there = len(factor.tiles) - len(factor.missing)
-        logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)
+        done = len(factor.tiles) - len(factor.missing)
+        logger.info("factor: %d of %d tiles are there, in %s", done, len(factor.tiles), folder)
         factor.compute()
         return partial(refined, system, factor, factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system))
 
@@ -110,7 +108,7 @@ class TiledFactor(Factor):
     shift = 0.0
     precision = "float64"
 
-    def __init__(self, system: System, folder: Place, side: int) -> None:
+    def __init__(self, system: LinearSystem, folder: Place, side: int) -> None:
         self._system, self.folder, self.side, self.size = system, folder, side, system.size
         self._count = -(-system.size // side)
         self._chunks = Chunks(folder, (side, side), np.dtype(np.float64))
@@ -176,14 +174,14 @@ class TiledFactor(Factor):
     def _read(self, i: int, j: int) -> np.ndarray:
         """One tile; recomputed if damaged."""
         try:
-            whole = self._chunks.read((i, j))
+            tile = self._chunks.read((i, j))
         except (FileNotFoundError, DamagedTileError) as error:
             if isinstance(error, DamagedTileError):
                 logger.warning("factor: %s and is computed again", error)
             self._write(i, j)
-            whole = self._chunks.read((i, j))
+            tile = self._chunks.read((i, j))
         rows, columns = self._span(i), self._span(j)
-        return whole[: rows.stop - rows.start, : columns.stop - columns.start]
+        return tile[: rows.stop - rows.start, : columns.stop - columns.start]
 
     def _write(self, i: int, j: int) -> None:
         made = self._made(i, j)

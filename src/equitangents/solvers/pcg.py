@@ -20,12 +20,12 @@ from equitangents.solvers.definiteness import STEPS, check_positive, extremes, r
 from equitangents.solvers.low_rank import cheap_pivots, factor_on, inverse_root, pivoted_cholesky
 from equitangents.solvers.method import (
     TOLERANCE,
+    LinearSystem,
     Method,
     Respond,
     Solution,
     SolveReport,
-    System,
-    Task,
+    SolveTask,
     are_solved,
     check_iterations,
     rounding_of,
@@ -162,7 +162,7 @@ class PCG(Method):
         if self.rank is not None:
             check_whole("rank", self.rank, 1)
 
-    def memory(self, task: Task) -> float:
+    def memory(self, task: SolveTask) -> float:
         """Bytes of the preconditioner, and of vectors for every output."""
         n, rank = task.size, self.rank_of(task.size)
         return 8 * n * (2 * rank + 10 * task.outputs) + task.tile_bytes
@@ -171,7 +171,7 @@ class PCG(Method):
         """The preconditioner's rank for `size` rows."""
         return min(size, self.rank or min(1000, max(50, size // 10)))
 
-    def prepare(self, system: System, task: Task) -> Respond:
+    def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
         """Compute the preconditioner P⁻¹ R = R + V ((λ_1 + δ)/(λ + δ) − 1) Vᵀ R, V the factor's singular vectors."""
         matrix, rank, delta = system.matrix, self.rank_of(system.size), system.delta
         cheap = cheap_pivots(matrix, rank)
@@ -182,7 +182,7 @@ class PCG(Method):
         return partial(self._solve, system, apply, len(values), extremes(system, _LARGEST, vectors[:, -1:])[1])
 
     def _solve(
-        self, system: System, precondition: Product, rank: int, largest: float, targets: np.ndarray, time: float
+        self, system: LinearSystem, precondition: Product, rank: int, largest: float, targets: np.ndarray, time: float
     ) -> Solution:
         """(Θ + δ)⁻¹ Y by conjugate gradients."""
         found = conjugate_gradients(

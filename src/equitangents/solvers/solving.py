@@ -21,7 +21,7 @@ from equitangents.solvers.definiteness import blur
 from equitangents.solvers.lanczos import Lanczos
 from equitangents.solvers.low_rank import Nystrom
 from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
-from equitangents.solvers.method import Method, Respond, Solution, System, Task
+from equitangents.solvers.method import LinearSystem, Method, Respond, Solution, SolveTask
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG
 from equitangents.solvers.spectral import Eigh
@@ -50,7 +50,7 @@ def as_method(solver: str | Method) -> Method | None:
     return None if solver == "auto" else METHODS[solver]()
 
 
-def choose(task: Task, time: float, ridge: float, has_folder: bool) -> tuple[Method, str]:
+def choose(task: SolveTask, time: float, ridge: float, has_folder: bool) -> tuple[Method, str]:
     """(the method of "auto", the reason): the fastest exact method that fits; MemoryLimitError if none does."""
     candidates: list[tuple[Method, str]] = []
     if task.size <= DECOMPOSED:
@@ -73,7 +73,7 @@ class Solver:
     """
 
     def __init__(
-        self, system: System, solver: Method | None, *, limit: int | None = None, consumed: bool = False
+        self, system: LinearSystem, solver: Method | None, *, limit: int | None = None, consumed: bool = False
     ) -> None:
         self.system = system
         self._method, self._consumed = solver, consumed
@@ -96,7 +96,7 @@ class Solver:
         """α for targets (N, k) at one time, with its report, which is logged; MemoryLimitError if no method fits."""
         system, matrix = self.system, self.system.matrix
         itemsize, in_memory = matrix.dtype.itemsize, matrix.in_memory
-        task = Task(matrix.size, targets.shape[1], itemsize, in_memory, self._consumed, matrix.tile, self._limit)
+        task = SolveTask(matrix.size, targets.shape[1], itemsize, in_memory, self._consumed, matrix.tile, self._limit)
         if not 1 / _LARGE <= system.entries <= _LARGE and 0 < system.entries < math.inf:
             raise InvalidArgumentError(
                 matrix.label,
@@ -111,11 +111,9 @@ class Solver:
             method, reason = self._method, "as set"
         memory = int(method.memory(task))
         if memory > task.limit:
-            raise MemoryLimitError(
-                f"the dense problem of {task.size} samples needs about {memory_size(memory)} by solver "
-                f"{method.name!r}, the limit is {memory_size(task.limit)}; take another solver, train on fewer "
-                "samples, or raise memory_limit (bytes)"
-            )
+            problem = f"the dense problem of {task.size} samples by solver {method.name!r}"
+            remedy = "take another solver, train on fewer samples, or raise memory_limit (bytes)"
+            raise MemoryLimitError(problem, memory, task.limit, remedy)
         logger.info("solver: %s (%s), about %s", method.name, reason, memory_size(memory))
         start, name, exact = clock.perf_counter(), method.name, method.exact
         if not (method.any_time or math.isinf(time)):
@@ -204,7 +202,7 @@ def solve(
             added.check_one(f"solver is {method.name!r}, which knows one: give a number, or take solver='pcg'")
         ridge_unit = float(theta.diagonal().mean()) if ridge_unit is None else ridge_unit
         theta = ScaledMatrix(theta, above=ridge_unit * added.above)
-    system = System(theta, added.least, DYNAMICS[dynamics](learning_rate, theta.size), ridge_unit)
+    system = LinearSystem(theta, added.least, DYNAMICS[dynamics](learning_rate, theta.size), ridge_unit)
     limit = default_memory_limit() if memory_limit is None else memory_limit
     found = Solver(system, method, limit=limit, consumed=overwrite).solve(y.reshape(len(y), -1), float(time))
     return replace(found, coefficients=found.coefficients.reshape(-1, *y.shape[1:]))

@@ -19,7 +19,7 @@ import scipy.linalg
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.inference.spectrum import decompose, dense_solve_bytes, relative
 from equitangents.solvers.matrices import Index, SymmetricMatrix, spans
-from equitangents.solvers.method import Method, Respond, Solution, SolveReport, System, Task
+from equitangents.solvers.method import LinearSystem, Method, Respond, Solution, SolveReport, SolveTask
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Eigh(Method):
     name: ClassVar[str] = "eigh"
     any_time: ClassVar[bool] = True
 
-    def memory(self, task: Task) -> float:
+    def memory(self, task: SolveTask) -> float:
         """Bytes of six float64 matrices."""
         return dense_solve_bytes(task.size)
 
-    def prepare(self, system: System, task: Task) -> Respond:
+    def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
         """Compute eigenvalues and eigenvectors of the matrix, once for all times."""
         matrix, dynamics = system.matrix, system.dynamics
         entries = matrix.finite(matrix.block(slice(None), slice(None)).astype(np.float64))
@@ -124,12 +124,12 @@ class Primal(Method):
     name: ClassVar[str] = "primal"
     any_time: ClassVar[bool] = True
 
-    def memory(self, task: Task) -> float:
+    def memory(self, task: SolveTask) -> float:
         """Bytes of F, of one pass over it, and of four matrices with min(N, m) rows."""
         n, m = task.size, self.features
         return task.itemsize * n * m + 8 * (4 * min(n, m) ** 2 + min(n, _ROWS) * m + 3 * n * task.outputs)
 
-    def prepare(self, system: System, task: Task) -> Respond:
+    def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
         """Compute FᵀF (or F Fᵀ) and its eigenvalues."""
         matrix = system.matrix
         if not isinstance(matrix, FeatureMatrix):

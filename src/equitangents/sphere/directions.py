@@ -37,7 +37,7 @@ def legendre_coefficients(profile: Callable[[Any], Any], bandlimit: int) -> Floa
     nodes, weights = np.polynomial.legendre.leggauss(max(_NODES, 4 * bandlimit))
     values = np.asarray(profile(nodes), np.float64)
     if values.shape not in (nodes.shape, ()) or not np.isfinite(values).all():
-        raise InvalidArgumentError("profile must map cosines (n,) to finite values (n,)")
+        raise InvalidArgumentError("profile", profile, "a function of cosines (n,) with finite values (n,)")
     legendre = np.polynomial.legendre.legvander(nodes, bandlimit - 1)
     return 0.5 * (weights * values) @ legendre
 
@@ -73,8 +73,10 @@ def from_directions(
         raise ShapeError("weights", weights.shape, (*r.shape[:2], "channels"), "give one for each direction of r")
     if not precision.is_traced(r) and not precision.is_traced(weights):
         missing = (np.asarray(r) == 0).all(axis=-1)
-        if np.asarray(weights)[missing].any():
-            raise InvalidArgumentError("r holds a zero vector, which has no direction, with a weight that is not zero")
+        bad = np.argwhere(missing & np.asarray(weights).any(axis=-1))
+        if len(bad):
+            at = tuple(bad[0].tolist())
+            raise InvalidArgumentError("r", at, remedy="give it weight 0", verb="has no direction at index")
     dtype = precision.working_dtype(r, weights)
     with precision.scope(dtype):
         traced = isinstance(r, jax.Array) or isinstance(weights, jax.Array)

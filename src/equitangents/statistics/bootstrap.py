@@ -197,7 +197,7 @@ def check_samples(samples: np.ndarray) -> int:
     """The number of samples; raises InvalidArgumentError below 2."""
     n = len(samples)
     if n < 2:
-        raise InvalidArgumentError(f"{n} samples were given; an interval needs at least {FEWEST}")
+        raise InvalidArgumentError("samples", n, f"at least {FEWEST} for an interval", verb="has length")
     return n
 
 

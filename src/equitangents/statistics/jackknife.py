@@ -29,8 +29,8 @@ def squared_mean(deviations: Float[np.ndarray, "members values"], *, confidence:
     deviations = _members("deviations", deviations)
     total, squares = _sums(deviations)
     count, values = deviations.shape
-    whole = (total @ total - squares.sum()) / (count * (count - 1) * values)
-    return _safe(jackknife(whole, _left_out(deviations, total, squares), confidence), deviations, values)
+    value = (total @ total - squares.sum()) / (count * (count - 1) * values)
+    return _safe(jackknife(value, _left_out(deviations, total, squares), confidence), deviations, values)
 
 
 def bias_fraction(deviations: Float[np.ndarray, "members values"], *, confidence: float = 0.95) -> Estimate:
@@ -50,9 +50,9 @@ def second_moment_share(
     total, squares = _sums(deviations)
     count, values = deviations.shape
     sizes = np.einsum("mk,mk->m", outputs, outputs)
-    whole = (total @ total - squares.sum()) / (count * (count - 1) * values) / (sizes.mean() / values)
+    value = (total @ total - squares.sum()) / (count * (count - 1) * values) / (sizes.mean() / values)
     single = (sizes.sum() - sizes) / ((count - 1) * values)
-    found = jackknife(whole, _left_out(deviations, total, squares) / single, confidence)
+    found = jackknife(value, _left_out(deviations, total, squares) / single, confidence)
     return _safe(found, deviations, float(sizes.mean()))
 
 
@@ -79,21 +79,21 @@ def quotient_of_squared_means(
     return Estimate(a.value / b.value, float(centre - width), float(centre + width), confidence)
 
 
-def jackknife(whole: float, left_out: Float[np.ndarray, " members"], level: float) -> Estimate:
-    """`whole` with the studentised interval of its pseudo-values; left_out: the statistic without each member in turn.
+def jackknife(value: float, left_out: Float[np.ndarray, " members"], level: float) -> Estimate:
+    """`value` with the studentised interval of its pseudo-values; left_out: the statistic without each member in turn.
 
     No interval for fewer than 5 members. If no member changes the value by more than rounding, both ends are the value
     itself.
     """
     count = len(left_out)
     if count < FEWEST:
-        return Estimate(float(whole), math.nan, math.nan, level)
+        return Estimate(float(value), math.nan, math.nan, level)
     influence = (count - 1) * (left_out.mean() - left_out)
-    if float(np.abs(influence).max()) <= 1e-12 * abs(whole):
-        return Estimate(float(whole), float(whole), float(whole), level)
+    if float(np.abs(influence).max()) <= 1e-12 * abs(value):
+        return Estimate(float(value), float(value), float(value), level)
     weights = resample(count, RESAMPLES, 0)
-    low, high = ends(float(whole), influence, whole + weights @ influence, weights, level)
-    return Estimate(float(whole), low, high, level)
+    low, high = ends(float(value), influence, value + weights @ influence, weights, level)
+    return Estimate(float(value), low, high, level)
 
 
 def _safe(found: Estimate, deviations: np.ndarray, unit: float) -> Estimate:

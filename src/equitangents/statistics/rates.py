@@ -73,13 +73,13 @@ def excess_exponent(
     if not ((ends[:, 0] > 0).all() or (ends[:, 1] < 0).all()):
         return Estimate(np.nan, np.nan, np.nan, confidence)
     means = np.stack([resample(len(s), resamples, seed + i) @ s for i, s in enumerate(samples)], axis=1)
-    whole = np.array([s.mean() for s in samples])
-    logs, size = np.log(np.maximum(np.abs(means), np.finfo(float).tiny)), np.log(np.abs(whole))
+    sample_means = np.array([s.mean() for s in samples])
+    logs, size = np.log(np.maximum(np.abs(means), np.finfo(float).tiny)), np.log(np.abs(sample_means))
     weights = 1 / logs.var(axis=0)
     centred = np.log(x) - np.average(np.log(x), weights=weights)
     lever = weights * centred / (weights @ centred**2)
     slope, few = float(size @ lever), min(map(len, samples))
-    arms = [(a / m) * (s - m) / len(s) for a, m, s in zip(lever, whole, samples, strict=True)]
+    arms = [(a / m) * (s - m) / len(s) for a, m, s in zip(lever, sample_means, samples, strict=True)]
     error = np.sqrt(sum(float(arm @ arm) * len(arm) / (len(arm) - 1) for arm in arms))
     low, high = student_interval(
         slope,

@@ -17,7 +17,7 @@ from typing import Any
 
 import equitangents
 from equitangents.errors import EquitangentsError, InvalidArgumentError
-from equitangents.files import file_bytes, whole_file
+from equitangents.files import atomic_file, file_bytes
 from equitangents.keywords import meant
 from equitangents.stax.missing import MissingName
 
@@ -74,7 +74,7 @@ def migrated(source: str) -> MigrationReport:
             "script", getattr(error, "msg", str(error)), remedy=line, verb="is no Python:"
         ) from None
     except (RecursionError, MemoryError):
-        raise InvalidArgumentError("script is nested too deeply") from None
+        raise InvalidArgumentError("script", "it is nested too deeply", verb="is no Python that can be read:") from None
     return MigrationReport(sorted(script.findings), text)
 
 
@@ -221,7 +221,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.write is not None:
             if options.write.exists():
                 raise InvalidArgumentError("write", str(options.write), "a path that does not exist")
-            with whole_file(options.write) as partial:
+            with atomic_file(options.write) as partial:
                 partial.write_bytes(report.text.encode(encoding))
     except EquitangentsError as error:
         print(f"equitangents.stax.migrate: {error}", file=sys.stderr)

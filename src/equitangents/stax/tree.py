@@ -92,12 +92,12 @@ def _of_edges(pattern: ArrayLike, sizes: list[int]) -> jax.Array:
         raise InvalidTypeError(
             "pattern", pattern.dtype, "whole numbers, the positions of edges' ends", verb="has dtype"
         )
-    there = (pattern >= 0).all(axis=(2, 3))
+    valid = (pattern >= 0).all(axis=(2, 3))
     strides = np.cumprod([1, *sizes[:0:-1]])[::-1].reshape((1, 1, -1, 1))
     ends = (pattern % np.reshape(sizes, (1, 1, -1, 1)) * strides).sum(axis=2)
     count = math.prod(sizes)
     rows = jnp.arange(len(pattern))[:, None]
-    return jnp.zeros((len(pattern), count, count)).at[rows, ends[..., 0], ends[..., 1]].add(there)
+    return jnp.zeros((len(pattern), count, count)).at[rows, ends[..., 0], ends[..., 1]].add(valid)
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def fitted(function: Callable[[Any], Any], largest: float, tolerance: float) -> 
             ) from None
         slope = np.asarray(jax.vmap(jax.grad(lambda s: jnp.sum(function(s))))(jnp.asarray(r)), np.float64)
     if value.shape != r.shape or not (np.isfinite(value).all() and np.isfinite(slope).all()):
-        raise InvalidArgumentError("function has values or slopes that are not finite numbers, one for each norm")
+        raise InvalidArgumentError("function", function, "one with finite values and slopes, one for each norm")
     scales = max(np.abs(value).max(), 1e-300), max(np.abs(slope).max(), 1e-300)
     best = np.inf
     for terms in _TERMS:

@@ -41,10 +41,10 @@ def directions_and_lengths(offset: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
     xp = jnp if isinstance(offset, jax.Array) else np
     offset, scale = within_range(offset)
     square = xp.sum(offset * offset, axis=-1)
-    there = square > 0
-    length = xp.sqrt(xp.where(there, square, 1))
-    unit = xp.where(there[..., None], offset / length[..., None], 0)
-    return unit, xp.where(there, length, 0) * scale[..., 0]
+    nonzero = square > 0
+    length = xp.sqrt(xp.where(nonzero, square, 1))
+    unit = xp.where(nonzero[..., None], offset / length[..., None], 0)
+    return unit, xp.where(nonzero, length, 0) * scale[..., 0]
 
 
 def rings(length: ArrayLike, radii: tuple[float, ...], width: float) -> ArrayLike:

@@ -1,4 +1,4 @@
-"""What a baseline is: any object with `fit` and `predict`; an `Entry` makes it for a `Problem`, `run` measures it."""
+"""Baselines: objects with `fit` and `predict`; an `Entry` makes one for a `BaselineProblem`, `run` measures it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class BaselineProblem:
 
     @cached_property
     def action(self) -> Action:
-        """How the group moves images."""
+        """The group's action on images."""
         action: Action = actions.as_action("group", self.group, (1, *self.shape))
         return action
 
@@ -67,12 +67,12 @@ class Baseline(Protocol):
 
 
 Factory = Callable[..., Baseline]
-"""What makes a baseline: a class or function of nothing, or of the `Problem`."""
+"""Makes a baseline: a class or function without arguments, or with the `BaselineProblem`."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A baseline's name, what tables call it, how it is made, and why it cannot be where it cannot."""
+    """A baseline's name, title in tables, factory, and why it is unavailable for a problem ("": it is available)."""
 
     name: str
     title: str
@@ -80,17 +80,17 @@ class Entry:
     unavailable: Callable[[BaselineProblem], str] = lambda problem: ""
 
     def make(self, problem: BaselineProblem) -> Baseline:
-        """A new baseline, not fitted: of the `Problem` where a parameter of its factory has no default.
+        """A new, unfitted baseline; its factory gets the problem if it has a parameter without default.
 
-        Raises InvalidArgumentError where it cannot fit or predict.
+        Raises InvalidArgumentError if the object cannot fit or predict.
         """
         try:
             parameters = [*inspect.signature(self.factory).parameters.values()]
         except ValueError:  # of a builtin type
             parameters = []
         positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        asks = any(p.default is p.empty and p.kind in positional for p in parameters)
-        made = self.factory(problem) if asks else self.factory()
+        takes_problem = any(p.default is p.empty and p.kind in positional for p in parameters)
+        made = self.factory(problem) if takes_problem else self.factory()
         for method in ("fit", "predict"):
             if not callable(getattr(made, method, None)):
                 raise InvalidArgumentError("baseline", made, "fit(x, y) and predict(x)", self.name)
@@ -99,10 +99,10 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Predicted classes by set of inputs, the fitted baseline, and what it takes; NaN where it does not say.
+    """Predicted classes by set of inputs, the fitted baseline, and its costs; NaN if unknown.
 
-    Seconds are of this process's processors, all threads together, and contain what is compiled on the first call in
-    training; those of inference are for 1,000 images, after a first call.
+    Seconds are processor seconds of this process, over all threads. Training includes compilation; inference is for
+    1,000 images, after a first call.
     """
 
     labels: dict[str, Int[np.ndarray, " n"]]
@@ -144,12 +144,12 @@ def predicted(entry: Entry, baseline: Baseline, problem: BaselineProblem, x: np.
     return found.argmax(axis=1).astype(np.int32) if found.ndim == 2 else found.astype(np.int32)
 
 
-def checked(said: str, output: Any, n: int, K: int) -> Num[np.ndarray, "n ..."]:
-    """What `predict` gave for n images: scores (n, K), or labels (n,) from 0 to K − 1.
+def checked(name: str, output: Any, n: int, K: int) -> Num[np.ndarray, "n ..."]:
+    """Check the output of `predict` for n images: scores (n, K), or labels (n,) from 0 to K − 1.
 
-    Raises InvalidArgumentError about the baseline `said` for anything else.
+    Raises InvalidArgumentError about the baseline `name` for anything else.
     """
-    wrong = partial(InvalidArgumentError, said, expected=f"scores ({n}, {K}), or whole labels ({n},) from 0 to {K - 1}")
+    wrong = partial(InvalidArgumentError, name, expected=f"scores ({n}, {K}), or whole labels ({n},) from 0 to {K - 1}")
     found = np.asarray(output)
     if found.shape not in ((n,), (n, K)) or found.dtype.kind not in "biuf":
         raise wrong((found.shape, str(found.dtype)), verb="predicts")
@@ -161,7 +161,7 @@ def checked(said: str, output: Any, n: int, K: int) -> Num[np.ndarray, "n ..."]:
 
 
 def _amount(baseline: Baseline, what: str) -> float:
-    """A number that the baseline says of itself, or how many numbers its tensors hold; else NaN."""
+    """The baseline's attribute `what`, a number, or the number of entries of its tensors; else NaN."""
     value = getattr(baseline, what, None)
     value = value() if callable(value) else value
     if isinstance(value, Iterator):

@@ -1,4 +1,4 @@
-"""Baselines that are fitted: networks trained together, kernel regression, averages over orbits; how large they are."""
+"""Fitted baselines: networks trained together, kernel regression, averages over orbits; and their sizes."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def patch_cnn(
 
 
 def cnn(problem: BaselineProblem, channels: tuple[int, ...] | None = None) -> nn.Sequential:
-    """The plain network: none of the images' orientations is built in."""
+    """The plain network, without built-in symmetry."""
     chosen = problem.channels if channels is None else channels
     return patch_cnn(chosen, problem.classes, padding="zero", output_std=LAST_STD)
 
 
 def count_parameters(net: FiniteNetwork, shape: tuple[int, ...]) -> int:
-    """How many numbers are learnt; nothing is drawn."""
+    """Number of parameters, without drawing any."""
     params = jax.eval_shape(lambda key: net.init(key, shape, "float32"), jax.random.key(0))
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
 
 
 def count_multiplications(net: FiniteNetwork, shape: tuple[int, ...]) -> int:
-    """Multiplications in matrix products and convolutions, for every further image that is predicted."""
+    """Multiplications in matrix products and convolutions per predicted image."""
     params = jax.eval_shape(lambda key: net.init(key, shape, "float32"), jax.random.key(0))
     counts = [
         _count(jax.make_jaxpr(net.apply)(params, jax.ShapeDtypeStruct((images, *shape), np.float32)).jaxpr)
@@ -80,7 +80,7 @@ def _count(program: Any) -> int:
 
 
 def _inner(params: Mapping[str, Any]) -> list[Any]:
-    """Programs inside an instruction: bodies of loops, functions that are called."""
+    """Programs inside an instruction: loop bodies and called functions."""
     values = [v for value in params.values() for v in (value if isinstance(value, tuple | list) else (value,))]
     programs = [getattr(value, "jaxpr", value) for value in values]
     return [program for program in programs if hasattr(program, "eqns")]
@@ -148,7 +148,7 @@ class TrainedNetworks:
 
     @property
     def parameters(self) -> int:
-        """How many numbers all members together have learnt."""
+        """Number of parameters of all members together."""
         return self.members * count_parameters(self.net, self.problem.shape)
 
     @property
@@ -174,7 +174,7 @@ class TrainedNetworks:
 
 
 def every_class(scores: np.ndarray, known: np.ndarray, classes: int, other: float) -> np.ndarray:
-    """Columns for the classes that `fit` saw no image of, too, which have the score `other`."""
+    """Scores for all classes; classes without a training image get the score `other`."""
     full = np.full((*scores.shape[:-1], classes), other)
     full[..., known] = scores
     return full
@@ -185,7 +185,7 @@ _ROWS = 1000
 
 
 class KernelMachine:
-    """The mean of infinitely many, infinitely wide networks that were trained to the end with a little weight decay."""
+    """The mean of infinitely many infinitely wide networks, trained to convergence with a small weight decay."""
 
     def __init__(self, net: nn.Sequential, problem: BaselineProblem, *, augmented: bool) -> None:
         self.problem = problem
@@ -194,7 +194,7 @@ class KernelMachine:
 
     @property
     def parameters(self) -> None:
-        """Infinitely many; what is kept are coefficients of training images."""
+        """None: there are infinitely many; coefficients of training images are stored."""
         return None
 
     def fit(self, x: np.ndarray, y: np.ndarray) -> KernelMachine:
@@ -215,7 +215,7 @@ class AveragedBaseline:
 
     Invariant exactly where ρ is exact; where it resamples, f̄(ρ(h)x) sees images that were resampled twice.
 
-    Of a baseline that gives labels, not scores, it is the vote. Costs are known if the baseline says its own.
+    For a baseline that predicts labels it is the majority vote. Costs are known if the baseline's are.
     """
 
     def __init__(self, baseline: Any, problem: BaselineProblem) -> None:
@@ -228,7 +228,7 @@ class AveragedBaseline:
 
     @property
     def multiplications(self) -> int:
-        """Multiplications of one prediction for each of the |G| elements."""
+        """|G| times the multiplications of one prediction."""
         return int(self.action.group.order * self.baseline.multiplications)
 
     def fit(self, x: np.ndarray, y: np.ndarray) -> AveragedBaseline:

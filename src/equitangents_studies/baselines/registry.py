@@ -1,6 +1,6 @@
-"""Baselines by name: those that come with the package, and "module:Name" of one's own.
+"""Baselines by name: those of the package, and "module:Name" for your own.
 
-One more that comes with the package is an entry in `KINDS`, which says how it is made of a `Problem`.
+To add one to the package, add an entry to `KINDS`, which makes it from a `BaselineProblem`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _POINT_GROUPS = {"C2": (2, False), "C4": (4, False), "D4": (4, True)}
 
 
 def group_convolutional(problem: BaselineProblem) -> RotatedFilters:
-    """About as many parameters as the plain network. C4 and D4 are exact, C8 and C16 have steerable filters."""
+    """A group-convolutional network of about as many parameters as the plain one; C8 and C16 have steerable filters."""
     return rotated_filters(problem, count_parameters(cnn(problem), problem.shape))
 
 
@@ -81,7 +81,7 @@ def _invariant_kernel(problem: BaselineProblem) -> KernelMachine:
 KINDS: dict[str, Entry] = {
     entry.name: entry
     for entry in (
-        # the floor, trained on the images as they are: nothing of it knows of the group
+        # the reference, trained on upright images: it does not use the group
         Entry("plain", "one plain network", lambda p: TrainedNetworks(cnn(p), p)),
         # every image is moved by a random element whenever it is seen
         Entry("augmented", "one augmented network", lambda p: TrainedNetworks(cnn(p), p, augmented=True)),
@@ -131,7 +131,7 @@ def names() -> tuple[str, ...]:
 def find(name: str) -> Entry:
     """The baseline called `name`, or `Name` of an importable module for "module:Name".
 
-    Raises InvalidArgumentError that says which part of the name leads nowhere.
+    Raises InvalidArgumentError that names the part that cannot be found.
     """
     if name in KINDS:
         return KINDS[name]

@@ -85,7 +85,7 @@ class RotatedFilters:
 
 
 def rotated_filters(problem: BaselineProblem, parameters: int) -> RotatedFilters:
-    """The one whose number of parameters is nearest to `parameters`."""
+    """The network whose number of parameters is nearest to `parameters`."""
     sizes: list[tuple[int, RotatedFilters]] = []
     for width in range(1, 1000):
         net = RotatedFilters(problem.group, width, problem.classes, len(problem.channels) - 1)
@@ -152,7 +152,7 @@ def _rotated(group: str, side: int, weights: jax.Array) -> jax.Array:
 
 @lru_cache(maxsize=16)
 def _motion(group: str, side: int) -> np.ndarray:
-    """Where ρ(g) reads each number of a square, row-major, (|G|, side²)."""
+    """Index from which ρ(g) reads each pixel of a square, row-major, (|G|, side²)."""
     action: Action = actions.as_action("group", group, (1, side, side, 1))
     places = np.arange(side * side, dtype=np.float64).reshape((1, side, side, 1))
     orbit = [np.asarray(action(g, places)) for g in range(action.group.order)]

@@ -1,4 +1,4 @@
-"""A network with augmentation, and one invariant by architecture without: their mean predictions side by side."""
+"""Mean predictions of a network trained with augmentation and of one that is invariant by architecture."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AugmentedPair:
     y: np.ndarray
 
     def infinite(self, units: Sequence[float]) -> Arrays:
-        """At infinite width, at times in `units` of N/(η λ_max): relative distances of the means, (times, sets).
+        """Relative distances of the means at infinite width, (times, sets), at times in `units` of N/(η λ_max).
 
         `distance` is that of the augmented from the equivariant network, `without_augmentation` that of the plain one;
         `kernel_distance` (2,) is that of NNGP and NTK from their orbit means.
@@ -78,7 +78,7 @@ class AugmentedPair:
     ) -> Arrays:
         """Members' outputs on every set after `steps` of full-batch descent from zero output: (steps, members, values).
 
-        A value is an output of an input. The two kinds have seeds of their own.
+        A value is one output for one input. The two kinds have different seeds.
         """
         plain = kind == KINDS[0]
         return train_to_last(
@@ -101,5 +101,5 @@ class AugmentedPair:
 def distance_share(
     plain: Float[np.ndarray, "members values"], equivariant: Float[np.ndarray, "members values"], level: float = 0.95
 ) -> Estimate:
-    """(E f_plain − E f_equivariant)² over E f_plain², E over members: free of the bias of finitely many of them."""
+    """(E f_plain − E f_equivariant)² over E f_plain², E over members, without the bias of finitely many."""
     return second_moment_share(plain - equivariant, plain, confidence=level)

@@ -113,8 +113,7 @@ def train_on_orbits(
 ) -> NamedStage:
     """A stage that trains all networks of the recipe and predicts on the orbits of every set after each of `epochs`.
 
-    Networks train on (x, y), by default the training images. Arrays are those of `answers`, "labels_test" for the set
-    "test".
+    Networks train on (x, y), by default the training images. Arrays are those of `answers`, such as "labels_test".
     """
     train = partial(
         train_to_last,
@@ -152,8 +151,7 @@ def answers(
     rotated: Float[np.ndarray, "epochs networks order_n classes"],
     back: Float[np.ndarray, "epochs networks order_n classes"],
 ) -> Arrays:
-    """Predictions of ensembles and single networks on orbits: E epochs, R ensembles of M members, |G| elements, N
-    inputs.
+    """Predictions on orbits: E epochs, R ensembles of M members, |G| elements, N inputs.
 
     labels, noise_floor (E, R, |G|, N): classes that the ensembles' means predict at ρ(g)x and at ρ(g)⁻¹ρ(g)x; members
     (E, R, N): orbit same predictions of a member, mean over the members of each ensemble.

@@ -30,11 +30,11 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which images: settings of studies of images derive from it.
+    """The choice of images: base of the settings of image studies.
 
-    `data` is "digits", a data set in the data folder, or a file of one's own, `….npz`; `foreign` lists other sets to
-    test on: "photographs", "noise" or data sets. So many images to train and to test on (None: all), and
-    `foreign_images` of each foreign set, averaged down to `pixels` a side (None: as they are), are chosen by `seed`.
+    `data` is "digits", a data set in the data folder, or your own file `….npz`; `foreign` lists other sets to test on:
+    "photographs", "noise" or data sets. `train_images`, `test_images` (None: all) and `foreign_images` of each foreign
+    set are chosen by `seed` and averaged down to `pixels` a side (None: not).
     """
 
     data: str = "digits"
@@ -76,9 +76,9 @@ class Images:
 def load_images(settings: Chosen, data_dir: Path | None, *, draw: int = 0) -> Images:
     """All images of the study, averaged over areas to `pixels` × `pixels`.
 
-    Every `draw` has training images of its own, where there are more of them than a study takes; the others stay.
-    Raises DataNotFoundError where a file is missing, before anything is computed, InvalidArgumentError for foreign sets
-    that are named twice and for sizes that images do not have.
+    Every `draw` selects other training images, if there are more than a study takes; test images stay. Raises
+    DataNotFoundError where a file is missing, before anything is computed, InvalidArgumentError for foreign sets that
+    are named twice and for sizes that images do not have.
     """
     distinct = len(settings.foreign) == len(set(settings.foreign))
     check(distinct, "foreign", settings.foreign, "a list without repetitions")
@@ -92,12 +92,10 @@ def load_images(settings: Chosen, data_dir: Path | None, *, draw: int = 0) -> Im
     height, width, channels = chosen.shape
     side = height if settings.pixels is None else settings.pixels
     if height != width or side % 2:
-        raise InvalidArgumentError(
-            f"images of {settings.data!r} are {height}×{width}, and pixels was {settings.pixels}; the study needs "
-            "square ones of even size"
-        )
+        size = f"{settings.data!r} has {height}×{width}"
+        raise InvalidArgumentError("pixels", settings.pixels, "an even side of square images", size, verb="was")
     if not 2 <= side <= height:
-        raise InvalidArgumentError(f"pixels was {side}; images of {settings.data!r} have {height}")
+        raise InvalidArgumentError("pixels", side, range(2, height + 1), f"images of {settings.data!r}", verb="was")
     sized = lambda x: standardise(data.resize(x, (side, side)))
     sets = {"test": sized(chosen.test_x)}
     for name in settings.foreign:
@@ -108,14 +106,14 @@ def load_images(settings: Chosen, data_dir: Path | None, *, draw: int = 0) -> Im
 
 
 def stands_for(name: str, data_dir: Path | None) -> str:
-    """What the name "auto" of a data set stands for: CIFAR-10 where the data folder has it, else textures."""
+    """The data set for "auto": CIFAR-10 if the data folder has it, else textures."""
     if name != "auto":
         return name
     return "cifar10" if data.available("cifar10", data_dir) else "textures"
 
 
 def is_own(name: str) -> bool:
-    """Whether the name of a data set is that of a file."""
+    """Whether the name of a data set is a file name."""
     return name.endswith(".npz") or "/" in name
 
 
@@ -153,8 +151,7 @@ def _foreign(name: str, settings: Chosen, shape: tuple[int, int, int], data_dir:
     if name == "photographs":
         return data.photo_patches(count, shape, seed=settings.seed)
     if name not in data.names():
-        known = ", ".join(("photographs", "noise", *data.names()))
-        raise InvalidArgumentError(f"foreign names {name!r}; known are {known}")
+        raise InvalidArgumentError("foreign", name, ["photographs", "noise", *data.names()])
     source = data.load(name, data_dir)
     few = source.subset(None, min(count, len(source.test_x)), seed=settings.seed)
     return data.conform(few.test_x, shape)

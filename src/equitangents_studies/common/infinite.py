@@ -1,7 +1,7 @@
-"""Infinitely wide ensembles in the studies: times in units of the data, and what they say about f(gx) − f(x).
+"""Infinitely wide ensembles in the studies: times in units of the data, and the distribution of f(gx) − f(x).
 
-A unit of time is N/(η λ_max): after one, the fastest direction of the training kernel has decayed to 1/e.
-Of the mean of M members, E |f̄(gx) − f̄(x)|² = B + A/M: B the square of the expected change, A the variance of one's.
+A unit of time is N/(η λ_max): after one, the fastest direction of the training kernel has decayed to 1/e. For the mean
+of M members E |f̄(gx) − f̄(x)|² = B + A/M: B is the squared expected change, A one member's variance.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def unit_times(model: InfiniteEnsemble, units: Sequence[float] | np.ndarray) -> 
 
 
 def largest_rate(net: KernelFunction, x: np.ndarray, y: np.ndarray, **options: Any) -> float:
-    """The largest learning rate at which gradient descent in steps does not grow."""
+    """The largest stable learning rate of gradient descent."""
     return float(InfiniteEnsemble(net, time=0.0, **options).fit(x, y).max_learning_rate_)
 
 
 def gradient_descent(
     net: KernelFunction, x: np.ndarray, y: np.ndarray, rate: float, **options: Any
 ) -> InfiniteEnsemble:
-    """An ensemble fitted by gradient descent in steps, with `rate` times the largest stable learning rate."""
+    """An ensemble fitted by gradient descent (discrete steps) with `rate` times the largest stable learning rate."""
     # The fastest direction is shared by all inputs and labels, so that only invariant labels are sure to show it.
     invariant = {key: value for key, value in options.items() if key != "label_action"}
     trials = (options, invariant) if "label_action" in options else (options,)

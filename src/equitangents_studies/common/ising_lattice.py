@@ -22,7 +22,7 @@ def hot_spins(n: int, size: int, rng: np.random.Generator) -> Float[np.ndarray, 
 def energy_task(
     size: int, train: int, test: int, seed: int
 ) -> tuple[Float[np.ndarray, "n size size 1"], Float[np.ndarray, " n"], Float[np.ndarray, "m size size 1"]]:
-    """Images of hot spins to learn from, their energies in units of the standard deviation, and images to test on."""
+    """Training images of hot spins, their energies in units of the standard deviation, and test images."""
     rng = np.random.default_rng(seed)
     learnt, tested = (hot_spins(n, size, rng)[..., None] for n in (train, test))
     return learnt, energy(learnt[..., 0]) / (np.sqrt(2) * size), tested

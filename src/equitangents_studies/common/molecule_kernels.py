@@ -1,7 +1,4 @@
-"""Kernels of molecules that are compared: of invariant networks, of networks that are not, and two of chemistry.
-
-Each is made for one width, and can compare any molecules with any others.
-"""
+"""Kernels of molecules: of invariant networks, of other networks, and two from chemistry. Each has one kernel width."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ _W_STD, _B_STD = 1.5, 0.1
 
 
 def mean_square(signals: AtomSignals, molecules: Molecules) -> float:
-    """The mean square of what atoms see, over the sphere, atoms and channels."""
+    """Mean square of the atoms' signals over the sphere, atoms and channels."""
     c = signals(molecules).signals.astype(np.float64)
     return float((c**2).sum(axis=1).mean()) / (4 * np.pi)
 
@@ -52,7 +49,7 @@ def so3_network(bandlimit: int, W_std: float, tolerance: float, resolution: int 
 
 
 def mlp_network(bandlimit: int, W_std: float) -> nn.Sequential:
-    """As many dense layers; the first with the scale that gives it the invariant network's variance."""
+    """An MLP as deep as `so3_network`; its first layer is scaled to the same variance."""
     first = nn.Dense(HIDDEN, W_std=W_std * bandlimit / (4 * np.pi) ** 0.5, b_std=_B_STD)
     return nn.Sequential(
         nn.Flatten(), first, nn.Erf(), nn.Dense(HIDDEN, W_std=_W_STD, b_std=_B_STD), nn.Erf(), nn.Dense(1)
@@ -97,7 +94,7 @@ def vector_kernel(vectors: Callable[[Molecules], np.ndarray], metric: str, width
 
 
 def median_distance(vectors: np.ndarray, metric: str) -> float:
-    """The median over pairs, which kernel widths are multiples of."""
+    """Median distance over pairs; kernel widths are multiples of it."""
     distance = cdist(vectors, vectors, "cityblock" if metric == "cityblock" else "euclidean")
     return float(np.median(distance[np.triu_indices(len(vectors), 1)]))
 

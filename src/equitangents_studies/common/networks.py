@@ -12,7 +12,7 @@ from equitangents.groups import wallpaper
 
 
 def hidden(layers: int, linear: Callable[[], nn.Layer], phi: type[nn.Layer] = nn.Relu) -> list[nn.Layer]:
-    """So many layers `linear()`, with `phi` after each."""
+    """`layers` layers `linear()`, each followed by `phi`."""
     return [layer for _ in range(layers) for layer in (linear(), phi())]
 
 
@@ -29,7 +29,7 @@ def mlp(
 ) -> nn.Sequential:
     """Fully connected layers of `width` with `phi` after each, then `outputs`; `flatten` reads signals.
 
-    `output_std` is `W_std` of the last layer, where it is another.
+    `output_std` is `W_std` of the last layer, if it differs.
     """
     first = [nn.Flatten()] if flatten else []
     layers = hidden(hidden_layers, lambda: nn.Dense(width, W_std=W_std, b_std=b_std), phi)
@@ -39,7 +39,7 @@ def mlp(
 def gcnn(
     action: Action, width: int, hidden_layers: int, *, window: Any = "full", W_std: float = 2**0.5, b_std: float = 0.1
 ) -> nn.Sequential:
-    """Lift, group convolutions, mean over the group: `window` is that of the convolutions on the group."""
+    """Lift, group convolutions with `window` on the group, mean over the group."""
     lift = nn.Lift(action, width, "full", W_std=W_std, b_std=b_std)
     layers = hidden(hidden_layers - 1, lambda: nn.GroupConv(width, window, W_std=W_std, b_std=b_std))
     return nn.Sequential(lift, nn.Relu(), *layers, nn.GroupPool(), nn.Dense(1, W_std=W_std))
@@ -71,9 +71,7 @@ def wallpaper_gcnn(
 
 
 def same_weights(params: Params) -> Params:
-    """Parameters of an `mlp` in the places of a `gcnn` whose convolutions have the window {e}: it is the MLP's mean
-    over the orbit, (1/|G|) Σ_g f(ρ(g)x; θ).
-    """
+    """Parameters of a `gcnn` with window {e} from an `mlp`'s, computing the orbit mean (1/|G|) Σ_g f(ρ(g)x; θ)."""
     lift, dense, last = params[1], params[3:-1:2], params[-1]
     lifted = {**lift, "w": lift["w"][:, None, :]}
     convolutions = [part for p in dense for part in ({**p, "w": p["w"][None]}, ())]

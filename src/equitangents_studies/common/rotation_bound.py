@@ -1,4 +1,4 @@
-"""How far a finite subgroup is from SO(2) or SO(3), and how far a prediction can change between its elements.
+"""Distance κ of a finite subgroup from SO(2) or SO(3), and the bound on the change of predictions between its elements.
 
 Lemma 6.2 of arXiv 2403.03103: |f̄(ρ(g)x) − f̄(x)| ≤ κ C(x) for augmentation by a subgroup B, with κ = max_g min_{b ∈ B}
 ‖ρ(g) − ρ(b)‖ (operator norm). As f̄(ρ(b)x) = f̄(x), the mean value theorem on the chord from ρ(b)x to ρ(g)x gives C(x)
@@ -28,7 +28,7 @@ def representation(action: Action, shape: tuple[int, ...]) -> Float[np.ndarray, 
 
 
 def coarseness(matrices: Float[np.ndarray, "order d d"], subgroup: int) -> float:
-    """κ of C_subgroup among the cyclic group of all `matrices`; the nearest b is one of the two next to g."""
+    """κ of the subgroup C_`subgroup` in the cyclic group of all `matrices`."""
     order = len(matrices)
     step = order // subgroup
     distances = [0.0]
@@ -58,7 +58,7 @@ def largest_gradients(
 ) -> Float[np.ndarray, "... n"]:
     """Largest ‖∇f̄‖ on a grid of `points`² places on the chords from x to ρ(α)x, |α| ≤ π/`subgroup`.
 
-    f̄ is invariant under the subgroup, so these are as good as all chords.
+    f̄ is invariant under the subgroup, so these chords suffice.
     """
     angles = np.pi / subgroup * np.linspace(-1, 1, points)
     return np.max([gradients_on_chords(f, x, rotate(x, angle), points) for angle in angles], axis=0)
@@ -85,6 +85,6 @@ def covering_angle(rotations: Float[np.ndarray, "order 3 3"]) -> float:
 def to_nearest(
     group: Float[np.ndarray, "order 3 3"], rotations: Float[np.ndarray, "rotations 3 3"]
 ) -> Float[np.ndarray, "rotations 3 3"]:
-    """b⁻¹R, b the element of the group that is nearest to R."""
+    """b⁻¹R, where b is the element of the group nearest to R."""
     nearest = np.einsum("bij,rij->rb", group, rotations).argmax(axis=1)
     return np.einsum("rji,rjk->rik", group[nearest], rotations)

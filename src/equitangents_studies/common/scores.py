@@ -1,4 +1,4 @@
-"""Scores of ensembles: means over repetitions, the worst of a few, and what is expected."""
+"""Scores of ensembles: means over repetitions, worst cases, and expected scores."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from equitangents.statistics import FEWEST, Estimate, bootstrap, t_interval
 
 
 def table_mean(table: Float[np.ndarray, "repetitions n"], bounds: tuple[float, float], level: float = 0.95) -> Estimate:
-    """Student's t over the repetitions' means on these inputs, from 5 repetitions on that are not all alike.
+    """Mean of scores. With 5 or more unequal repetitions the interval is Student's over repetitions, else over inputs.
 
-    Each is a mean over many inputs, so that t holds for as few as five. Otherwise over inputs, of these repetitions.
+    A repetition's score is a mean over many inputs, so that Student's t holds for as few as five.
 
     Example:
         >>> found = table_mean(np.array([[0.0, 1.0, 1.0, 0.0, 1.0, 1.0]] * 5) + 0.1 * np.arange(5)[:, None], (0, 2))
@@ -30,7 +30,7 @@ def table_mean(table: Float[np.ndarray, "repetitions n"], bounds: tuple[float, f
 
 
 def covered(repetitions: int, name: str) -> str:
-    """What such intervals are over: the repetitions, by their name, where there are enough of them, or "inputs".
+    """What intervals are over: `name`, the repetitions, if there are enough of them, else "inputs".
 
     >>> covered(5, "ensembles"), covered(4, "ensembles")
     ('ensembles, on these inputs', 'inputs')
@@ -61,7 +61,7 @@ def largest(values: Float[np.ndarray, " n"], level: float = 0.95) -> Estimate:
 
 
 def exp_of(log: Estimate) -> Estimate:
-    """A number of which the logarithm was estimated: exp of that and of the ends of its interval."""
+    """exp of an estimated logarithm and of the ends of its interval."""
     value, low, high = map(float, np.exp([log.value, log.low, log.high]))
     return Estimate(value, low, high, log.confidence)
 
@@ -72,9 +72,7 @@ COVERS = f"ensembles of M networks: over the trained ones, and of fewer than {SE
 
 @dataclass(frozen=True, eq=False)
 class TrainedScores:
-    """Orbit same predictions of disjoint trained ensembles of M, means over inputs, with the `expected` mean and its 95
-    % range.
-    """
+    """Mean orbit same predictions of disjoint trained ensembles of M, and the `expected` mean with its 95 % range."""
 
     scores: Float[np.ndarray, " ensembles"]
     expected: float
@@ -112,9 +110,9 @@ def powers_of_two(most: int) -> list[int]:
 
 
 def mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean of estimates that may depend on each other, as of the same networks on several sets of inputs.
+    """Mean of dependent estimates, such as those of the same networks on several sets of inputs.
 
-    Half widths are averaged, too: no dependence makes the mean's interval wider than that.
+    The half width is the mean of the half widths, an upper bound for any dependence.
     """
     of = lambda end: float(np.mean([getattr(e, end) for e in estimates]))
     return Estimate(of("value"), of("low"), of("high"), estimates[0].confidence)

@@ -35,11 +35,11 @@ _CLASSES, _TINT = 10, 0.5  # of generated textures
 
 @dataclass(frozen=True)
 class SystemSettings:
-    """Which images: settings of studies of learning systems derive from it.
+    """The choice of images: base of the settings of studies of learning systems.
 
     `data`: "cifar10" or another data set of the data folder, "digits", "textures" (generated), or "auto": CIFAR-10
-    where the folder has it, else textures. So many images to train and to test on, averaged down to `pixels` a side,
-    are chosen by `seed`.
+    where the folder has it, else textures. `train_images` and `test_images`, averaged down to `pixels` a side, are
+    chosen by `seed`.
     """
 
     data: str = "auto"
@@ -50,7 +50,7 @@ class SystemSettings:
 
 
 def asked_images(s: SystemSettings, data_dir: Path | None) -> Dataset:
-    """The images that settings ask for; raises where a file is missing, before anything is computed."""
+    """Images chosen by the settings; a missing file raises before anything is computed."""
     return load_system_images(s.data, data_dir, train=s.train_images, test=s.test_images, pixels=s.pixels, seed=s.seed)
 
 
@@ -83,13 +83,13 @@ def load_system_images(
 
 
 def repeated_images(s: SystemSettings, data_dir: Path | None, repetitions: int) -> list[Dataset]:
-    """As `asked_images`, for each of `repetitions` others, as far as the data have enough."""
+    """As `asked_images` for each of `repetitions`, with different images as far as there are enough."""
     train, test = s.train_images, s.test_images
     whole = load_system_images(
         s.data, data_dir, train=repetitions * train, test=repetitions * test, pixels=s.pixels, seed=s.seed
     )
-    for what, asked, there in (("train_images", train, len(whole.train_x)), ("test_images", test, len(whole.test_x))):
-        check(asked <= there, what, asked, f"at most {there}, which {whole.name} has")
+    for what, wanted, there in (("train_images", train, len(whole.train_x)), ("test_images", test, len(whole.test_x))):
+        check(wanted <= there, what, wanted, f"at most {there}, which {whole.name} has")
     rows = lambda r, count, x: np.arange(r * count, (r + 1) * count) % len(x)
     taken = [(rows(r, train, whole.train_x), rows(r, test, whole.test_x)) for r in range(repetitions)]
     return [
@@ -99,7 +99,7 @@ def repeated_images(s: SystemSettings, data_dir: Path | None, repetitions: int) 
 
 
 def doubling_in_two_steps(smallest: int, most: int) -> Int[np.ndarray, " sizes"]:
-    """Training sizes from the smallest on by factors of about √2; the smallest alone where `most` is below it.
+    """Training sizes from the smallest on by factors of about √2; only the smallest if `most` is below it.
 
     >>> doubling_in_two_steps(10, 40).tolist()
     [10, 14, 20, 28, 40]
@@ -123,9 +123,9 @@ def counted_runs(
     *,
     first_alone: bool,
 ) -> np.ndarray:
-    """(repetitions, 4), KEYS: the highest test accuracy along training, the last, that on training data, and epochs.
+    """(repetitions, 4), in the order of KEYS: best and last test accuracy, training accuracy, epochs.
 
-    Repetition r has the seed + r. `first_alone`: the others wait for the first, which compiles.
+    Repetition r has the seed + r. `first_alone`: other repetitions wait for the first, which compiles.
     """
     with Workers() as workers:
         of = partial(_one, group, net, learning, seed, images)
@@ -133,7 +133,7 @@ def counted_runs(
 
 
 def by_key(rows: Sequence[np.ndarray]) -> Arrays:
-    """Several of them as arrays (…, repetitions) by key."""
+    """Stack several outputs of `counted_runs` into arrays (…, repetitions) by key."""
     stacked = np.stack(rows)
     return {key: stacked[..., k] for k, key in enumerate(KEYS)}
 

@@ -1,4 +1,4 @@
-"""What the source states of baselines, and how the comparison is shown: tables, and figures against cost."""
+"""Claims about baselines, tables, and figures against cost."""
 
 from __future__ import annotations
 
@@ -27,17 +27,7 @@ from equitangents_studies.comparison.study import (
 )
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
-from equitangents_studies.framework.claims import (
-    EXACT,
-    Claim,
-    Records,
-    agreement,
-    claim,
-    estimate_text,
-    ours,
-    table,
-    theirs,
-)
+from equitangents_studies.framework.claims import EXACT, Claim, Records, agreement, cell, claim, ours, table, theirs
 from equitangents_studies.framework.study import RunFolder, Shown, Study
 
 STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions out of distribution, and their errors
@@ -47,14 +37,14 @@ STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions 
     "canonicalisation": {"C4": (4.0, 0.0), "C8": (7.45, 0.14), "C16": (12.41, 0.85)},
 }
 PLACE = "comparison table of the slides"
-UPRIGHT = ("gcnn", "canonicalisation")  # which here see images as they are
+UPRIGHT = ("gcnn", "canonicalisation")  # here trained on upright images
 _BY_CONSTRUCTION = (
     "gcnn", "gcnn-augmented", "gcnn-ensemble", "canonicalisation", "canonicalisation-augmented", "test-time",
 )  # fmt: skip
 
 
 def claims(settings: ComparisonSettings, results: ComparisonResults) -> Sequence[Claim]:
-    """What the source states, and what decides between baselines."""
+    """The source's claims, and our comparison of baselines."""
     judged: list[Claim] = []
     present, over = results.labels, covers(settings)
     osp = f"Orbit same predictions on {', '.join(results.images.titles[name] for name in results.foreign)}"
@@ -149,12 +139,12 @@ def _small_against_one(results: ComparisonResults, over: str) -> Claim:
 
 
 def stated(name: str, group: str) -> tuple[float, float] | None:
-    """The source's number of a baseline, or of the one that it stands in for, and its error, where there is one."""
+    """The source's number and error for a baseline or the one it stands in for; None if there is none."""
     return STATED.get(name.removesuffix("-augmented"), {}).get(group)
 
 
 def stated_text(name: str, group: str) -> str:
-    """The source's number, or nothing."""
+    """The source's number as text; empty if there is none."""
     value = STATED.get(name, {}).get(group)
     return "" if value is None else f"{value[0]:g} ± {value[1]:g}"
 
@@ -165,20 +155,18 @@ def _stated_pair(group: str) -> str:
 
 
 def stand_in(results: ComparisonResults, name: str) -> str:
-    """Who is compared with the source's `name`: the one trained on rotated images, as the source's are, where there is
-    one.
-    """
+    """Our baseline for the source's `name`: preferably one trained on rotated images, as the source's are."""
     return f"{name}-augmented" if f"{name}-augmented" in results.labels else name
 
 
 def _as_stated(settings: ComparisonSettings, results: ComparisonResults, name: str, over: str) -> Claim:
-    """The number of one baseline beside the source's: of the one trained on rotated images, if there is such a one."""
+    """Agreement of one baseline's number with the source's; `stand_in` chooses the baseline."""
     value, error = STATED[name][settings.group]
     chosen = stand_in(results, name)
     number, title = results.estimate(results.labels[chosen], "outside"), results.titles[chosen]
     if error == 0:  # stated to be exact: the mean is at its bound if every input is
         number, over = exactly(number.value), EXACT
-    upright = " It was trained on images as they are, the source’s on rotated ones." * (chosen in UPRIGHT)
+    upright = " It was trained on upright images, the source’s on rotated ones." * (chosen in UPRIGHT)
     by_set = {results.images.titles[s]: results.on(results.labels[chosen], s) for s in results.foreign}
     return agreement(
         f"Orbit same predictions out of distribution: {title}",
@@ -204,7 +192,7 @@ _SHORT = {
 
 
 def _against_the_source(settings: ComparisonSettings, results: ComparisonResults, folder: RunFolder) -> list[Figure]:
-    """What the source has numbers of, and what stands in for it."""
+    """Figure of the source's numbers and ours."""
     named = [name for base in STATED for name in (base, stand_in(results, base)) if name in results.labels]
     chosen, order = list(dict.fromkeys(named)), results.order
     if not chosen:
@@ -218,7 +206,7 @@ def _against_the_source(settings: ComparisonSettings, results: ComparisonResults
             "Out of distribution: our mean with its 95 % interval (blue), by set of inputs (small), and "
             "the source’s number with its error (grey)."
         ),
-        alt="Orbit same predictions of the baselines beside those of the source",
+        alt="Orbit same predictions of the baselines and of the source",
     ) as drawn:
         (axes,) = drawn
         for i, name in enumerate(chosen):
@@ -251,7 +239,7 @@ _LOOK = (palette.BLUE, palette.VERMILLION, palette.GREEN, palette.PURPLE, palett
 
 
 def present(settings: ComparisonSettings, results: ComparisonResults, folder: RunFolder) -> list[Shown]:
-    """Baselines beside the source, behind the best one, in numbers, and against cost."""
+    """Baselines against the source, against the best baseline, in a table, and against cost."""
     shown: list[Shown] = [
         *_against_the_source(settings, results, folder),
         lag_table(settings, results),
@@ -326,14 +314,14 @@ def _cost_figure(results: ComparisonResults, folder: RunFolder) -> Figure:
 
 
 def lag_table(settings: ComparisonSettings, results: ComparisonResults) -> Table:
-    """What every baseline costs to train and how far it lies behind the best, from the cheapest up."""
+    """Training cost of every baseline and its difference from the best, the cheapest first."""
     order = sorted(results.labels, key=lambda name: results.cost(name))
     enough = {measure: good_enough(settings, results, measure) for measure in (ACCURACY, AGREEMENT)}
     rows = [
         [
             results.titles[name],
             f"{results.cost(name):.3g}",
-            *("best" if name == best_of(results, m) else estimate_text(lag(results, m, name)) for m in enough),
+            *("best" if name == best_of(results, m) else cell(lag(results, m, name)) for m in enough),
             " and ".join(what for m, what in ((ACCURACY, "accuracy"), (AGREEMENT, "OSP")) if name in enough[m]) or "–",
         ]
         for name in order

@@ -1,11 +1,11 @@
-"""Which way to an invariant classifier? Accuracy and orbit same predictions of every baseline beside what it costs.
+"""Which way to an invariant classifier? Accuracy, orbit same predictions and cost of every baseline.
 
-Every baseline is trained on upright images, one way or another with the group, and asked for the class of every
-element of every orbit, in and out of distribution.
+Every baseline trains on upright images and handles the group in its own way. It classifies every element of every
+orbit, in and out of distribution.
 
-What to use is the cheapest baseline that is shown to lose no more than is tolerated (non-inferiority). With d the
-score of a baseline minus that of the best, paired, mean over inputs, one number for each repetition, and m the
-tolerated loss: the baseline is good enough where the whole interval of d's mean over repetitions lies above −m.
+The recommended baseline is the cheapest that is non-inferior to the best. Let d be a baseline's score minus the best
+one's, paired, a mean over inputs for each repetition, and m the tolerated loss: the baseline is non-inferior if the
+interval of d's mean over repetitions lies above −m.
 """
 
 from __future__ import annotations
@@ -20,14 +20,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents.statistics import (
-    Estimate,
-    binomial_ends,
-    bootstrap,
-    no_interval,
-    shared_level,
-    t_interval,
-)
+from equitangents.statistics import Estimate, binomial_ends, bootstrap, no_interval, shared_level, t_interval
 from equitangents_studies import baselines
 from equitangents_studies.baselines import BaselineProblem
 from equitangents_studies.baselines.baseline import Entry
@@ -41,8 +34,7 @@ from equitangents_studies.framework.study import Arrays, NamedStage, RunFolder, 
 
 @dataclass(frozen=True)
 class ComparisonSettings(Chosen):
-    """`baselines` are names, or "module:Name" of one's own. A file of one's own as `data` has x and y (and x_test,
-    y_test).
+    """`baselines` are names, or "module:Name" of your own. Your own file as `data` has x, y (and x_test, y_test).
 
     Every repetition has other initial weights, orders of data and, where there are more images than `train_images`,
     other training images. Networks see every training image `epochs` times; `kernel_images` train kernel machines.
@@ -145,7 +137,7 @@ class ComparisonResults:
         return same_predictions(self.problem.action, labels)
 
     def score(self, labels: dict[str, np.ndarray], measure: str) -> Float[np.ndarray, "... n"]:
-        """The score of every repetition and input: right upright or over the orbit, agreement inside or outside."""
+        """Score of every repetition and input: accuracy upright or over orbits, agreement on test or foreign sets."""
         if measure == "upright":
             return (labels["test"][..., self.problem.action.group.identity, :] == self.images.test_y).astype(float)
         if measure == "rotated":
@@ -155,7 +147,7 @@ class ComparisonResults:
         return np.concatenate([self.agreement(labels[name]) for name in self.foreign], axis=-1)
 
     def bounds(self, measure: str) -> tuple[float, float]:
-        """Between which values a score lies."""
+        """Smallest and largest possible score."""
         return (0.0, 1.0) if measure in ("upright", "rotated") else (1.0, float(self.order))
 
     def estimate(self, labels: dict[str, np.ndarray], measure: str, level: float = 0.95) -> Estimate:
@@ -168,7 +160,7 @@ class ComparisonResults:
         return table_mean(self.score(a, measure) - self.score(b, measure), (low - high, high - low), level)
 
     def cost(self, name: str, which: str = "training_seconds") -> float:
-        """What a baseline took in one repetition: the median, since the first also compiles."""
+        """Cost of a baseline in one repetition: the median, since the first also compiles."""
         return float(np.median(self.costs[name][which]))
 
     def least(self, labels: dict[str, np.ndarray]) -> float:
@@ -186,13 +178,13 @@ class ComparisonResults:
 
 
 def images_of(settings: ComparisonSettings, data_dir: Path | None, repetition: int = 0) -> Images:
-    """The images of one repetition, with the shade that `zero` names at 0."""
+    """The images of one repetition, shifted so that the shade named by `zero` is 0."""
     images = load_images(settings, data_dir, draw=repetition)
     return images if settings.zero == "mean" else zero_at_border(images)
 
 
 def problem_of(settings: ComparisonSettings, images: Images, repetition: int = 0) -> BaselineProblem:
-    """What baselines are told in one repetition."""
+    """The problem that baselines get in one repetition."""
     height, width, channels = images.train_x.shape[1:]
     return BaselineProblem(
         group=settings.group,
@@ -210,7 +202,7 @@ def problem_of(settings: ComparisonSettings, images: Images, repetition: int = 0
 
 
 def check_settings(settings: ComparisonSettings, data_dir: Path | None) -> None:
-    """Baselines that can be found and made, sizes, and images that are there."""
+    """Require baselines that can be made, valid sizes, and available images."""
     at_least(settings, repetitions=1, members=2, group_members=2, epochs=1, most_members=1, batch=1, kernel_images=2)
     at_least(settings, foreign_images=2)
     check(len(settings.channels) >= 2, "channels", settings.channels, "a list of at least two")
@@ -236,7 +228,7 @@ def check_settings(settings: ComparisonSettings, data_dir: Path | None) -> None:
 def measure(settings: ComparisonSettings, folder: RunFolder) -> ComparisonResults:
     """Every baseline in every repetition, each a stage of its own; then ensembles of small networks.
 
-    Baselines are timed, so that no two of them run at once, whatever workers there are.
+    Baselines are timed, so no two of them run at once.
     """
     images = images_of(settings, folder.data_dir)
     _same_data(folder, images)
@@ -259,7 +251,7 @@ def measure(settings: ComparisonSettings, folder: RunFolder) -> ComparisonResult
     }
     gather = lambda stages, key: np.stack([stage[key] for stage in stages])
     sets = list(images.sets)
-    shrink = settings.shrink if "gcnn" in found else ()  # small networks are compared with that alone
+    shrink = settings.shrink if "gcnn" in found else ()  # small networks are only compared with it
     affordable = [k for k in shrink if _budget(settings, problem, k)]
     return ComparisonResults(
         images=images,
@@ -274,12 +266,12 @@ def measure(settings: ComparisonSettings, folder: RunFolder) -> ComparisonResult
 
 
 def _same_data(folder: RunFolder, images: Images) -> None:
-    """A resumed run goes on with the same images: a file of one's own may have changed."""
+    """Check that a resumed run has the same images: your own file may have changed."""
     parts = [images.train_x, images.train_y, images.test_y, *images.sets.values()]
     digest = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).digest()
     now = np.frombuffer(digest, np.uint8)
     then = folder.stage("data", "Images", lambda task: {"sha256": now})["sha256"]
-    check(np.array_equal(then, now), "data", "changed since the run began", "what it was, or start anew with --force")
+    check(np.array_equal(then, now), "data", "changed since the run began", "what it was, or start again with --force")
 
 
 def _baseline(
@@ -302,7 +294,7 @@ def _baseline(
 
 
 def _budget(settings: ComparisonSettings, problem: BaselineProblem, shrink: int) -> int:
-    """How many of the small networks cost as much as one group-convolutional one; 0 where one costs more."""
+    """Number of small networks at the cost of one group-convolutional network; 0 if one costs more."""
     each = count_multiplications(cnn(problem, small_channels(settings, shrink)), problem.shape)
     return int(count_multiplications(group_convolutional(problem), problem.shape) // each)
 
@@ -313,12 +305,12 @@ def _curve(
     channels = small_channels(settings, shrink)
     members = min(_budget(settings, problem, shrink), settings.most_members)
     sizes = sorted({min(2**k, members) for k in range(int(np.ceil(np.log2(members))) + 1)})
-    said = f"{members} networks of {' and '.join(map(str, channels))} channels, repetition "
+    title = f"{members} networks of {' and '.join(map(str, channels))} channels, repetition "
     stages = folder.stages(
         {
             r: NamedStage(
                 f"small-{shrink}-{r}",
-                f"{said}{r + 1} of {settings.repetitions}",
+                f"{title}{r + 1} of {settings.repetitions}",
                 partial(_small, settings, folder.data_dir, channels, sizes, r),
             )
             for r in range(settings.repetitions)
@@ -356,17 +348,17 @@ ACCURACY, AGREEMENT = "rotated", "outside"
 
 
 def good_enough(settings: ComparisonSettings, results: ComparisonResults, measure: str) -> list[str]:
-    """The best baseline, and those shown to lose at most the tolerated share of the score's range to it."""
+    """The best baseline, and those shown to be worse by at most the tolerated share of the score's range."""
     margin = settings.tolerated * range_of(results, measure)
     best = best_of(results, measure)
     return [name for name in results.labels if name == best or lag(results, measure, name).low > -margin]
 
 
 def lag(results: ComparisonResults, measure: str, name: str) -> Estimate:
-    """The baseline's score minus the best one's, with Student's interval over repetitions: none for a single one.
+    """The baseline's score minus the best one's, with Student's interval over repetitions if there are several.
 
-    All intervals of a measure hold together. Where no input has any difference, the ends are those of so many inputs
-    without one; where all repetitions have the same, the interval is over inputs.
+    All intervals of a measure hold together. If no input differs, the ends are those of a proportion with no events; if
+    all repetitions are equal, the interval is over inputs.
     """
     best = results.labels[best_of(results, measure)]
     differences = results.score(results.labels[name], measure) - results.score(best, measure)  # (R, N)
@@ -381,11 +373,11 @@ def lag(results: ComparisonResults, measure: str, name: str) -> Estimate:
 
 
 def best_of(results: ComparisonResults, measure: str) -> str:
-    """The one of the highest score; of several the cheapest."""
+    """The baseline of the highest score; the cheapest of several."""
     key = lambda name: (results.score(results.labels[name], measure).mean(), -results.cost(name))
     return max(results.labels, key=key)
 
 
 def range_of(results: ComparisonResults, measure: str) -> float:
-    """All images, or all orientations."""
+    """Range of the measure: 1 for accuracies, |G| for agreement."""
     return results.bounds(measure)[1]

@@ -5,12 +5,7 @@ from equitangents_studies.data.dataset import Dataset, digits, gaussian_noise, p
 from equitangents_studies.data.folder import DataNotFoundError, available, download, load, load_own, names
 from equitangents_studies.data.images import conform, resize
 from equitangents_studies.data.labelled_images import load_images_like, load_labelled_images
-from equitangents_studies.data.molecules import (
-    MoleculeSet,
-    load_molecules,
-    load_trajectory,
-    load_water,
-)
+from equitangents_studies.data.molecules import MoleculeSet, load_molecules, load_trajectory, load_water
 
 __all__ = [
     "DataNotFoundError",

@@ -28,8 +28,7 @@ _LEAST_AREA, _MOST_RATIO = 0.08, 4 / 3  # of crops, as ImageNet is usually train
 
 
 def class_files(place: Path, root: Path | None = None, *, deep: bool = False) -> tuple[ImageFiles, tuple[str, ...]]:
-    """Every image in `place`, in an order independent of the file system, and the classes; names are relative to
-    `root`.
+    """All images in `place`, in an order independent of the file system, and the classes; names relative to `root`.
 
     deep: include images in subfolders of a class's folder.
     """
@@ -54,7 +53,7 @@ def class_files(place: Path, root: Path | None = None, *, deep: bool = False) ->
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageFiles:
-    """Names of image files below `folder` and the number of each one's class, `labels` (N,)."""
+    """Names of image files below `folder`, and class numbers `labels` (N,)."""
 
     folder: Path
     names: tuple[str, ...]
@@ -64,7 +63,7 @@ class ImageFiles:
         return len(self.names)
 
     def __getitem__(self, rows: np.ndarray) -> ImageFiles:
-        """The files in these rows, in that order; nothing is read."""
+        """Select files; nothing is read."""
         return ImageFiles(self.folder, tuple(self.names[i] for i in rows), self.labels[rows])
 
     def read(
@@ -167,7 +166,7 @@ def _centre(width: int, height: int) -> tuple[float, float, float, float]:
 
 
 def _part(width: int, height: int, crop: np.ndarray) -> tuple[float, float, float, float]:
-    """The box of a crop, cut off where it is wider or higher than the image."""
+    """The box of a crop, clipped to the image."""
     area = (_LEAST_AREA + (1 - _LEAST_AREA) * crop[0]) * width * height
     ratio = _MOST_RATIO ** (2 * crop[1] - 1)
     w, h = min(math.sqrt(area * ratio), width), min(math.sqrt(area / ratio), height)

@@ -51,7 +51,7 @@ class Dataset:
 
     @property
     def classes(self) -> int:
-        """How many classes the labels have."""
+        """Number of classes."""
         return len(self.class_names)
 
     @property
@@ -61,7 +61,7 @@ class Dataset:
 
     @property
     def pooled(self) -> tuple[Float[np.ndarray, "n height width channels"], Int[np.ndarray, " n"]]:
-        """All images, those to train on first, and their labels."""
+        """All images, training images first, and their labels."""
         return np.concatenate([self.train_x, self.test_x]), np.concatenate([self.train_y, self.test_y])
 
     def subset(self, train: int | None = None, test: int | None = None, *, seed: int = 0) -> Dataset:
@@ -83,7 +83,7 @@ class Dataset:
 
 
 def balanced(y: np.ndarray, count: int | None, rng: np.random.Generator, what: str) -> np.ndarray:
-    """Rows of `count` samples: each class shuffled, then dealt so that every prefix is as balanced as the set."""
+    """Rows of `count` samples in random order such that every prefix has the class proportions of the set."""
     if count is None:
         return np.arange(len(y))
     if not 0 < count <= len(y):

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NotFiniteError, ShapeError
-from equitangents.extending import read_named, require, whole_file
+from equitangents.extending import atomic_file, read_named, require
 from equitangents_studies.data.class_folders import class_files
 from equitangents_studies.data.dataset import Dataset, balanced, digits
 from equitangents_studies.data.images import averaged_square, coloured, pixels_of, read_image
@@ -49,7 +49,7 @@ class RemoteFile:
 class DataSource:
     """A data set kept as `<name>.npz`, or as `folder` with one folder of images a class.
 
-    `home` lists what `download` fetches, in the order its reader wants.
+    `home` lists the files that `download` fetches, in the order that their reader expects.
     """
 
     name: str
@@ -92,7 +92,7 @@ def data_folder(data_dir: str | Path | None = None) -> Path | None:
 
 
 def available(name: str, data_dir: str | Path | None = None) -> bool:
-    """Whether the file of a data set, of molecules too ("qm9", "qm7", "rmd17", "water_tensors"), would be found."""
+    """Whether the file of a data set exists, including molecules ("qm9", "qm7", "rmd17", "water_tensors")."""
     if name == "digits":
         return True
     folder, known = data_folder(data_dir), SOURCES | MOLECULE_SOURCES
@@ -127,7 +127,7 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
 
 
 def file_of(source: DataSource, data_dir: str | Path | None) -> Path:
-    """Where the file, or the folder, of a data set is. Raises DataNotFoundError where it is not."""
+    """Path of a data set's file or folder. Raises DataNotFoundError if it is missing."""
     folder, wanted = data_folder(data_dir), source.folder or source.file
     fetch = f", or fetch it in Python: equitangents.data.download({source.name!r}, folder)" if source.home else ""
     if folder is None:
@@ -262,7 +262,7 @@ def download(name: str, data_dir: str | Path | None = None, *, timeout: float = 
     with tempfile.TemporaryDirectory() as scratch:
         files = [_fetch(remote, Path(scratch), timeout) for remote in source.home]
         arrays: dict[str, Any] = dict(_READERS[source.format](files))
-    with whole_file(target) as partial:
+    with atomic_file(target) as partial:
         np.savez_compressed(partial, **arrays, class_names=np.array(source.class_names))
     return target
 

@@ -137,7 +137,7 @@ def kind_of(image: Image) -> tuple[int, str]:
 
 
 def pixels_of(image: Image) -> Float[np.ndarray, "height width channels"]:
-    """The pixels as float32, in [0, 1] unless the file holds numbers of its own; transparency is left out."""
+    """The pixels as float32, in [0, 1] unless the file holds other numbers; transparency is dropped."""
     channels, unit = kind_of(image)
     if unit == "8 bits":
         values = np.asarray(image.convert("L" if channels == 1 else "RGB"), np.float32) / np.float32(255)

@@ -45,8 +45,8 @@ Progress = Callable[[int, int], None]
 class ImageForm:
     """Common form of images: height, width, channels and unit, and how other images may be converted to it.
 
-    brought: whether larger images are cut to the largest centred square and averaged down. grey_too: whether grey files
-    are taken as colours. largest: the largest absolute number there was, for files with a unit of their own.
+    brought: whether larger images are cropped to the largest centred square and averaged down. grey_too: whether grey
+    files are converted to colour. largest: the largest absolute pixel value, for files in another unit.
     """
 
     height: int
@@ -66,8 +66,7 @@ class ImageForm:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelledImages:
-    """`x` (N, H, W, C), `files` (N) relative to `folder`; `y` (N,) labels, or None; `notes`: one line per change made
-    to them.
+    """`x` (N, H, W, C), `files` (N) relative to `folder`; `y` (N,) labels, or None; `notes`: a line per change.
 
     together: (N,) the source that images have in common; None if it is unknown.
     """
@@ -151,7 +150,7 @@ def load_labelled_images(
 def load_images_like(
     path: str | Path, form: ImageForm, *, skip_bad: bool = False, progress: Progress | None = None
 ) -> LabelledImages:
-    """All images in `path` and the folders in it, in the order of their names, in the form of others.
+    """All images in `path` and its subfolders, sorted by name, in a given `form`.
 
     Raises InvalidArgumentError that names the first file of another size, other channels or another unit, before any
     image is decoded; `y` is None. Files that cannot be read are an error, or left out (`skip_bad`).
@@ -173,7 +172,7 @@ def load_images_like(
 
 
 def images_in(folder: Path) -> list[str]:
-    """The names of all images in a folder and those in it, relative to it, sorted; hidden ones are left out."""
+    """Names of all images in a folder and its subfolders, relative and sorted, without hidden files."""
     found = (p.relative_to(folder) for p in folder.rglob("*") if is_image_name(p))
     return sorted(p.as_posix() for p in found if not any(part.startswith(".") for part in p.parts))
 
@@ -186,7 +185,7 @@ def _folder(path: str | Path) -> Path:
 
 
 def _folders(names: list[str], together: str | None) -> np.ndarray | None:
-    """The folder CLASS/SOURCE of each image, itself where it is in none; None where all are in none."""
+    """The folder CLASS/SOURCE of each image, or the image itself if it is in none; None if all images are in none."""
     if together is not None:
         raise InvalidArgumentError(
             "together", together, "one folder a source in those of the classes", "or a table (--targets labels.csv)"
@@ -249,7 +248,7 @@ def _table(path: Path, folder: Path, together: str | None) -> tuple[list[str], n
 
 
 def _labels(texts: list[str]) -> np.ndarray:
-    """Whole numbers as such, other numbers as real targets, and everything else as text."""
+    """Labels from text: integers if all are whole numbers, floats if all are numbers, else text."""
     try:
         if all(str(int(text)) == text for text in texts):
             return np.array([int(text) for text in texts])
@@ -265,16 +264,14 @@ def _labels(texts: list[str]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Readable:
-    """Files of a folder; with `skip` unreadable files are left out and `bad` has the reasons, else they are an
-    error.
-    """
+    """Files of a folder. Unreadable files are an error; with `skip` they are left out, for the reasons in `bad`."""
 
     folder: Path
     skip: bool
     bad: dict[str, str] = field(default_factory=dict)
 
     def read(self, name: str, of: Callable[[Image], Read]) -> Read | None:
-        """`of` the image in a file; None where it is left out."""
+        """`of` applied to the image in a file; None if it is left out."""
         try:
             return read_image(self.folder / name, of)
         except InvalidArgumentError as error:
@@ -288,7 +285,7 @@ class _Readable:
         return self.some([header for name in names if (header := self.read(name, partial(_header, name))) is not None])
 
     def some(self, headers: list[_Header]) -> list[_Header]:
-        """`headers`; InvalidArgumentError where there are none."""
+        """`headers`; InvalidArgumentError if they are empty."""
         if not headers:
             raise InvalidArgumentError("data", str(self.folder), "images that can be read")
         return headers
@@ -377,7 +374,7 @@ def _upright(image: Image) -> np.ndarray:
 
 
 def _counted(y: np.ndarray) -> tuple[str, ...]:
-    """How many images each class has."""
+    """One line: the number of images of each class."""
     if y.dtype.kind == "f":
         return ()
     counts = Counter(y.tolist())

@@ -37,7 +37,7 @@ class MoleculeSet:
     """N molecules of at most A atoms and their properties; None: unknown.
 
     `energies` (N,) in eV; `forces` (N, A, 3) in eV/Å, 0 where there is no atom; `dipoles` (N, 3) and `polarizabilities`
-    (N, 3, 3) in atomic units. `label` says which energies they are.
+    (N, 3, 3) in atomic units. `label` names the kind of energy.
     """
 
     name: str
@@ -180,7 +180,7 @@ def load_water(system: str = "monomer", data_dir: str | Path | None = None) -> M
 
 
 def _molecules(z: np.ndarray, x: np.ndarray) -> Molecules:
-    """Molecules of atomic numbers z (N, A), or (A,) of all alike, at positions x (N, A, 3)."""
+    """Molecules from atomic numbers z, (N, A) or (A,) for all, and positions x (N, A, 3)."""
     from equitangents.molecules import Molecules  # which starts JAX
 
     return Molecules(np.broadcast_to(z.astype(int), x.shape[:2]), x.astype(np.float64))

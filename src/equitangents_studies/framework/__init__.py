@@ -1,1 +1,1 @@
-"""What every study is made of: settings, folder, stages, claims, tables, figures and the runner."""
+"""The parts of every study: settings, folder, stages, claims, tables, figures and the runner."""

@@ -1,6 +1,6 @@
-"""Every study by name and what the works show, from `studies.toml`; how the works are cited, from `works.bib`.
+"""Registry of studies and of the works' figures, from `studies.toml`; citations of the works, from `works.bib`.
 
-Nothing but the standard library is loaded.
+This module imports only the standard library.
 """
 
 from __future__ import annotations

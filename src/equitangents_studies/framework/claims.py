@@ -32,25 +32,8 @@ from equitangents_studies.claim import (
 )
 
 __all__ = [
-    "EXACT",
-    "IN_ERRORS",
-    "P_VALUE",
-    "ROUNDING",
-    "SINGLE",
-    "By",
-    "Claim",
-    "Records",
-    "after",
-    "agreement",
-    "claim",
-    "estimate_text",
-    "exact",
-    "identity",
-    "ours",
-    "proved",
-    "table",
-    "theirs",
-    "to_rounding",
+    "EXACT", "IN_ERRORS", "P_VALUE", "ROUNDING", "SINGLE", "By", "Claim", "Records", "after", "agreement",
+    "cell", "claim", "exact", "identity", "ours", "proved", "table", "theirs", "to_rounding",
 ]  # fmt: skip
 
 
@@ -113,21 +96,20 @@ class Records:
         }
 
 
-def estimate_text(estimate: Estimate) -> str:
+def cell(estimate: Estimate) -> str:
     """A number and its interval, as text."""
     return with_interval(estimate.value, estimate.interval)
 
 
 def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """A table of the page; cells with an estimate show its interval."""
-    cell = lambda x: estimate_text(x) if isinstance(x, Estimate) else str(x)
-    return Table(caption, header, [[cell(x) for x in row] for row in rows])
+    shown = lambda x: cell(x) if isinstance(x, Estimate) else str(x)
+    return Table(caption, header, [[shown(x) for x in row] for row in rows])
 
 
 @dataclass(frozen=True)
 class By:
-    """Origin of a claim: `kind`, `source`, the `place` in it ("Table 1"), the number `stated` there, and whether it is
-    a `theorem`.
+    """Origin of a claim: `kind`, `source`, `place` in it ("Table 1"), the number `stated` there, `theorem` or not.
 
     Raises InvalidArgumentError for another kind, and for a source's claim without its place.
     """
@@ -142,7 +124,7 @@ class By:
         if self.kind not in KINDS:
             raise InvalidArgumentError("kind", self.kind, list(KINDS))
         if self.kind == "source" and not self.place:
-            raise InvalidArgumentError('place is empty; a claim of a source has a place ("Table 1", "review")')
+            raise InvalidArgumentError("place", "", 'the place of the claim in its source ("Table 1", "review")')
 
 
 theirs = partial(By, "source")
@@ -177,9 +159,9 @@ def claim(
     """
     numbers = numbers.labelled() if isinstance(numbers, Records) else dict(numbers)
     if not numbers:
-        raise InvalidArgumentError("numbers is empty; a claim needs at least one number")
+        raise InvalidArgumentError("numbers", {}, "at least one number")
     if not covers:
-        raise InvalidArgumentError("covers is empty; a claim says what its interval is over, or EXACT, or SINGLE")
+        raise InvalidArgumentError("covers", covers, "what the interval is over, or EXACT, or SINGLE")
     bound = (at_least, at_most)
     label, e = aggregate or _least_favourable(numbers, bound, single=covers == SINGLE)
     return Claim(

@@ -96,7 +96,7 @@ def panels(
 
 
 def drawn_points(panels: Sequence[Axes]) -> Columns:
-    """Every point with its bar, low to high: its panel by title or place, and its series by label."""
+    """Table of all drawn points with the ends of their bars, by panel (title or index) and series (label)."""
     names = ("panel", "series", "x", "y", "low", "high")
     rows: list[tuple[Any, ...]] = []
     for i, axes in enumerate(panels, 1):
@@ -146,7 +146,7 @@ def drawable(e: Estimate) -> Estimate:
 
 
 def power(axes: Axes, x: Sequence[float] | np.ndarray, first: float, exponent: float, **look: Any) -> None:
-    """A thin dotted line for comparison: `first` at the first x, and from there x to the `exponent`."""
+    """A thin dotted power law for comparison: `first` · (x/x₀)^`exponent`, x₀ the first x."""
     x = np.asarray(x, dtype=float)
     axes.plot(x, first * (x / x[0]) ** exponent, **{"color": palette.MUTED.light, "lw": 0.9, "ls": (0, (2, 2)), **look})
 
@@ -168,7 +168,7 @@ def logarithmic(
 ) -> None:
     """Logarithmic scales with plain numbers; `ticks` are those of x; `fine` marks 1, 2 and 5 of every decade of y.
 
-    Where y spans less than a decade, all digits are marked: it may hold no power of ten.
+    If y spans less than a decade, which may contain no power of ten, all digits are marked.
     """
     if which in ("x", "both"):
         axes.set_xscale("log", base=base)

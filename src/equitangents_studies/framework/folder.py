@@ -28,13 +28,13 @@ from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.extending import (
     LEFTOVER,
     Archive,
-    alone,
+    atomic_file,
     file_bytes,
+    locked,
     machine_memory,
     process_memory,
     quoted,
     read_json,
-    whole_file,
     write_archive,
 )
 from equitangents_studies.framework.progress import StudyProgress, Task
@@ -69,11 +69,10 @@ def only_run(path: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             path.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(alone(path / _LOCK, "another run is writing here"))
+            stack.enter_context(locked(path / _LOCK, "another run is writing here"))
         except StoreError:
-            raise InvalidArgumentError(
-                f"another run is writing into {path}; wait until it is done, or choose another folder with --out"
-            ) from None
+            remedy = "wait until it is done, or choose another"
+            raise InvalidArgumentError("out", str(path), "a folder that no run is writing to", remedy) from None
         except OSError as error:
             raise InvalidArgumentError("out", str(path), "a folder that can be written", str(error.strerror)) from None
         try:
@@ -91,8 +90,8 @@ class RunFolder:
     Long computations are stages: `stage(name, title, compute)` returns the arrays of `compute` and stores them with the
     run's fingerprint; a resumed run reads them instead. The caller holds the folder's lock (`only_run`).
 
-    Raises InvalidArgumentError where the folder holds something else, a finished run, or one of another study or with
-    other settings (unless `force`, which replaces it), or, with `resume`, no run to go on with.
+    Raises InvalidArgumentError if the folder holds other files, a finished run, or a run of another study or with other
+    settings (`force` replaces it), or if there is no run to `resume`.
     """
 
     def __init__(
@@ -141,18 +140,16 @@ class RunFolder:
             raise InvalidArgumentError("out", place, "a run of a study", hint)
         if held is None and not force:
             hint = "replace it with --force, or choose another folder with --out"
-            raise InvalidArgumentError(f"{path / 'config.json'} is damaged; {hint}")
+            raise InvalidArgumentError("out", str(path), "a run with a readable config.json", hint)
         if held is None or force:
             return
         differing = _differences(held, config)
         if resume and differing:
-            raise InvalidArgumentError(f"the run in {path} cannot be resumed with other settings: {differing}")
+            raise InvalidArgumentError("out", str(path), "a run with the same settings to resume", differing)
         then, now = (found.get("versions", {}).get("equitangents") for found in (held, config))
         if resume and None not in (then, now) and then != now:
-            raise InvalidArgumentError(
-                f"the run in {path} was begun by equitangents {then}, and this is {now}: go on with that version, or "
-                "start again without --resume"
-            )
+            remedy = f"it was begun by {then}: use that version, or leave out --resume"
+            raise InvalidArgumentError("out", str(path), f"a run by equitangents {now} to resume", remedy)
         if not resume and (differing or (path / "report.html").exists()):
             found, hint = "another run: " + differing, "choose another folder with --out, or replace it with --force"
             raise InvalidArgumentError(place, found if differing else "a finished run", remedy=hint, verb="holds")
@@ -200,7 +197,7 @@ class RunFolder:
         if len(set(lengths.values())) > 1:
             raise InvalidArgumentError("columns", lengths, "columns of equal length", name)
         path = self.path / "results" / f"{name}.csv"
-        with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
+        with atomic_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(map(quoted, columns))
             writer.writerows(zip(*(map(_plain, values) for values in columns.values()), strict=True))
@@ -220,7 +217,7 @@ class RunFolder:
 def write_stage(path: Path, arrays: Arrays, fingerprint: str) -> None:
     """Write `arrays`; the file appears when it is complete."""
     about = {"fingerprint": fingerprint, "arrays": list(arrays)}
-    with whole_file(path) as partial:
+    with atomic_file(path) as partial:
         write_archive(partial, about, [np.asarray(array) for array in arrays.values()])
 
 
@@ -278,7 +275,7 @@ def _as_file(name: str) -> str:
 
 def write_json(path: Path, content: object) -> None:
     """Write `content` as indented JSON; the file appears only when it is complete."""
-    with whole_file(path) as partial:
+    with atomic_file(path) as partial:
         partial.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -306,7 +303,7 @@ class Sessions:
 
     @property
     def seconds(self) -> float:
-        """How long all sessions have taken so far."""
+        """Total time of all sessions so far, in seconds."""
         return float(sum(session["seconds"] for session in self._before)) + time.monotonic() - self._start
 
     def to_dict(self, ended: Ending) -> dict[str, Any]:

@@ -31,8 +31,7 @@ Point = dict[str, Any]
 class Stages:
     """A family of stages `compute(*coordinates, task)`, named by a template such as "accuracy-{law}-{group#}".
 
-    {law} stands for a value, {group#} for the index of one. `title`, shown to readers, is such a template or a function
-    of the coordinates.
+    {law} is a value, {group#} the index of one. `title` is such a template, or a function of the coordinates.
     """
 
     name: str
@@ -162,9 +161,7 @@ def _declared(cls: type) -> dict[str, _By]:
 
 
 def _read(found: StageArrays, name: str, declared: _By) -> Any:
-    """Value of a field: arrays are indexed along axes that are coordinates, and stacked along coordinates that are
-    axes.
-    """
+    """Value of a field: arrays indexed along axes that are coordinates, stacked along coordinates that are axes."""
     names, axes = declared.names, declared.axes
     cells: dict[tuple[Any, ...], list[np.ndarray]] = {}
     stacked: list[str] = []
@@ -191,14 +188,12 @@ def _read(found: StageArrays, name: str, declared: _By) -> Any:
 
 
 def _mentioned(text: str) -> tuple[str, ...]:
-    """The names in the braces of a text, each once."""
+    """Names in the braces of a template, without repetition."""
     return tuple(dict.fromkeys(name.rstrip("#") for _, name, _, _ in string.Formatter().parse(text) if name))
 
 
 def _points(names: Sequence[str], levels: Levels) -> list[Point]:
-    """All combinations of the coordinates `names`, the last fastest; for coordinates given together only the given
-    ones.
-    """
+    """All combinations of the coordinates `names`, the last fastest; only the given ones for joint coordinates."""
     together = {name: joint for joint in levels for name in joint.split()}
     missing = [name for name in names if name not in together]
     if missing:

@@ -70,7 +70,7 @@ class StudyProgress:
     def running(self) -> Iterator[None]:
         """While the study runs, no Ctrl-C is lost: it sets an event and raises KeyboardInterrupt.
 
-        Python runs the handler in whatever code comes first, and drops what is raised in a callback of the garbage
+        Python runs the handler in whatever code comes first, and drops exceptions from callbacks of the garbage
         collector: JAX has one, which runs often while XLA works.
         """
         main = threading.current_thread() is threading.main_thread()

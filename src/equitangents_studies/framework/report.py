@@ -38,7 +38,7 @@ class Page:
 
     @property
     def run_time(self) -> str:
-        """How long the run took."""
+        """Run time, as text."""
         return duration(self.seconds)
 
     @property
@@ -48,7 +48,7 @@ class Page:
         return {title: claims for title, claims in found.items() if claims}
 
     def to_dict(self) -> dict[str, Any]:
-        """Settings, versions, command and what is shown, for JSON: figures without their drawings, and tables."""
+        """Settings, versions, command, figures (without drawings) and tables, for JSON."""
         shown = [
             {"kind": "figure", "name": item.name, "alt": item.alt, "caption": item.caption}
             if isinstance(item, Figure)

@@ -65,7 +65,7 @@ def run(
     """
     info = lookup(name, preset)
     if resume and force:
-        raise InvalidArgumentError("resume and force are both given; resume goes on with a run, force replaces it")
+        raise InvalidArgumentError("force", force, "False with resume", "resume continues a run, force replaces it")
     study, present = load(info)
     from equitangents_studies.framework import study as reading
     from equitangents_studies.framework.folder import RunFolder, only_run
@@ -111,7 +111,7 @@ def _report(
     folder: RunFolder,
     rerun: str,
 ) -> StudyResult:
-    """Claims, tables, figures and the page; then the run is complete."""
+    """Write claims, tables, figures and the page, and mark the run as complete."""
     from equitangents.report import write
     from equitangents_studies.framework.catalogue import BIBTEX
     from equitangents_studies.framework.folder import write_json

@@ -33,7 +33,7 @@ _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 Shown = Figure | Table
-"""What a page shows. The first figure is the one that the source shows, and stands above the claims."""
+"""A figure or table of a page. The first figure is the one that the source shows, above the claims."""
 
 
 @dataclass(frozen=True)

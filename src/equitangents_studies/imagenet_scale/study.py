@@ -57,13 +57,13 @@ class ScaleSettings:
     textures. These two are written out as a folder of `images` files and read like any other. Images are read when
     needed and resized to `pixels` × `pixels`.
 
-    `networks` (widths divided by `shrink`; Mixers with patches of `patch` pixels a side) learn m·2^(−i/2) images, i
-    from 0 to `halvings` − 1, nested, m the whole training set or `largest` of it (0: all); moved by a random element of
-    each of `groups`, and with all m by a permutation of all coordinates, P(3d), if `permuted`; all that `runs` times.
+    `networks` (widths divided by `shrink`; Mixers with patches of `patch` pixels a side) learn nested sets of
+    m·2^(−i/2) images, i = 0 to `halvings` − 1, m being `largest` or the whole training set (0), in `runs` runs. Images
+    are moved by a random element of each of `groups`, and for i = 0 also of P(3d) if `permuted`.
 
     Trained for `epochs`, at least `fewest_steps`, in batches of `batch`; `rate` is the learning rate, `decay` the L2
-    penalty; `augment` crops and mirrors training images, before they are moved. A checkpoint every `every` steps. Where
-    the folder has no test images of its own a share of `test_share` is held out; `test_images` of all (0: all) are
+    penalty; `augment` crops and mirrors training images, before they are moved. Checkpoints are written every `every`
+    steps. A folder without test images holds out a share of `test_share`; `test_images` of the test images (0: all) are
     classified.
     """
 
@@ -100,7 +100,7 @@ PRESETS = presets(
 
 
 def check_settings(settings: ScaleSettings, data_dir: Path | None) -> None:
-    """Flax, known networks and groups, images enough for a cusp."""
+    """Require Flax, known networks and groups, and enough images for a cusp."""
     s = settings
     require("flax", "studies", "the study imagenet-scale")
     at_least(s, images=20, pixels=2, shrink=1, patch=1, halvings=5, largest=0, runs=1, batch=2, epochs=1, every=1)
@@ -130,7 +130,7 @@ def check_settings(settings: ScaleSettings, data_dir: Path | None) -> None:
 
 
 def place(settings: ScaleSettings, data_dir: Path | None) -> Path:
-    """The image folder of one's own that `data` names."""
+    """Your own image folder, named by `data`."""
     path = Path(settings.data).expanduser()
     inside = data_folder(data_dir)
     if not path.is_dir() and inside is not None and (inside / path).is_dir():
@@ -181,7 +181,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class ScaleResults:
-    """`right[network, group]` (sizes, runs, test images), which test images are classified rightly, and
+    """`right[network, group]` (sizes, runs, test images), which test images are classified correctly, and
     `permuted[network]` (runs, test images) with all coordinates permuted and the largest training set; `sizes` of
     training sets.
     """
@@ -192,7 +192,7 @@ class ScaleResults:
 
     @property
     def test_images(self) -> int:
-        """How many images are classified."""
+        """Number of test images."""
         return int(next(iter(self.right.values())).shape[2])
 
     def errors(self, key: Key) -> np.ndarray:
@@ -201,7 +201,7 @@ class ScaleResults:
 
     @cached_property
     def laws(self) -> dict[Key, PowerLaw]:
-        """Two power laws, joined at a cusp, of every network and group."""
+        """For every network and group two power laws joined at a cusp."""
         return {key: fit_power_law(self.sizes, _of(self.errors(key)), 2) for key in self.right}
 
     def lost(self, network: str, group: str, level: float = 0.95) -> Estimate:
@@ -211,7 +211,7 @@ class ScaleResults:
 
 
 def mean_over_images(table: np.ndarray, bounds: tuple[float, float], level: float = 0.95) -> Estimate:
-    """The mean of a table (runs, images); of many images, the interval is that of means of random groups of them."""
+    """Mean of a table (runs, images); for many images the interval is over means of random groups of images."""
     count = table.shape[1]
     if count <= _GROUPED:
         return table_mean(table, bounds, level)
@@ -254,10 +254,10 @@ def measure(settings: ScaleSettings, folder: RunFolder) -> ScaleResults:
 
 
 def _check_files(images: ImageFolder, folder: RunFolder) -> None:
-    """Raise InvalidArgumentError where a resumed run finds other files than it began with."""
+    """Raise InvalidArgumentError if a resumed run finds other files."""
     found = folder.stage("files", "Listing of the images", lambda task: {"digest": np.array(images.digest)})
     if str(found["digest"]) != images.digest:
-        raise InvalidArgumentError(f"the files in {images.path} are not those that this run began with; start it again")
+        raise InvalidArgumentError("data", str(images.path), "the files that the run began with", "start the run again")
 
 
 def _trained(
@@ -270,7 +270,7 @@ def _trained(
     run: int,
     task: Task,
 ) -> Arrays:
-    """Which test images a network classifies rightly after training on `size` images; every run draws its own τ."""
+    """Whether each test image is classified correctly after training on `size` images; every run draws its own τ."""
     from equitangents_studies.imagenet_scale import training  # which needs Flax
 
     recipe = training.NetworkRecipe(
@@ -297,7 +297,7 @@ CUSPS = "near 2·10⁵ images of ImageNet, for all but ResNet-101 on upright ima
 
 
 def claims(settings: ScaleSettings, results: ScaleResults) -> Sequence[Claim]:
-    """What rotations cost, and whether exponents grow."""
+    """Accuracy lost to rotations, and growth of exponents."""
     found = []
     if "O(3)^d" in settings.groups:
         level = shared_level(len(settings.networks))

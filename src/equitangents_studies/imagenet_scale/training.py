@@ -26,7 +26,7 @@ import optax
 from flax import serialization
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import Archive, open_regular, whole_file, write_archive
+from equitangents.extending import Archive, atomic_file, open_regular, write_archive
 from equitangents_studies.data.class_folders import ImageFiles
 from equitangents_studies.framework.study import Task
 from equitangents_studies.systems.transformations import Transformation
@@ -42,7 +42,7 @@ MIXERS = {"Mixer-S": (8, 512, 256, 2048), "Mixer-B": (12, 768, 384, 3072)}  # bl
 
 
 class Block(nn.Module):
-    """A residual block of two 3×3 convolutions, or of 1×1, 3×3, 1×1 with four times the channels at its end."""
+    """A residual block: two 3×3 convolutions, or 1×1, 3×3, 1×1 with four times the channels at the end."""
 
     channels: int
     stride: int
@@ -103,7 +103,7 @@ class Mixer(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool) -> jax.Array:
-        """Logits (n, classes) of images (n, height, width, 3); training and prediction are alike."""
+        """Logits (n, classes) of images (n, height, width, 3), the same in training and prediction."""
         p = (self.patch, self.patch)
         x = nn.Conv(self.width, p, p, padding="VALID")(x)
         x = x.reshape(len(x), -1, self.width)
@@ -128,7 +128,7 @@ def network(name: str, classes: int, *, shrink: int = 1, patch: int = 16) -> nn.
 
 
 def parameters(module: nn.Module, pixels: int) -> int:
-    """How many parameters it has for images of `pixels` × `pixels`; none are made."""
+    """Number of parameters for images of `pixels` × `pixels`, without allocating them."""
     init = partial(module.init, train=False)
     shapes: Any = jax.eval_shape(init, jax.random.key(0), jnp.zeros((1, pixels, pixels, 3)))
     return sum(int(leaf.size) for leaf in jax.tree.leaves(shapes["params"]))
@@ -139,7 +139,7 @@ _AHEAD = 2  # batches that are read while one is trained on
 
 @dataclass(frozen=True)
 class NetworkRecipe:
-    """How a network is trained: `steps` of `batch` images of `pixels` × `pixels`, kept every `every` steps."""
+    """Training of a network: `steps` of `batch` images of `pixels` × `pixels`, a checkpoint every `every` steps."""
 
     pixels: int
     batch: int
@@ -183,7 +183,7 @@ def train(
 def right(
     module: Any, state: NetworkState, files: ImageFiles, tau: Transformation, recipe: NetworkRecipe
 ) -> np.ndarray:
-    """Which of `files`, moved by `tau`, are classified rightly, (N,)."""
+    """Whether each of `files`, moved by `tau`, is classified correctly, (N,)."""
     batch, move, found = recipe.batch, _as_array(tau), []
     with ThreadPoolExecutor(os.cpu_count() or 1) as workers:
         for begin in range(0, len(files), batch):
@@ -197,7 +197,7 @@ def right(
 def keep(state: NetworkState, path: Path) -> None:
     """Write a checkpoint; the earlier one stays until the new one is complete."""
     held = serialization.to_bytes(jax.tree.map(np.asarray, state))
-    with whole_file(path) as partial_path:
+    with atomic_file(path) as partial_path:
         write_archive(partial_path, {}, [np.frombuffer(held, np.uint8)])
 
 
@@ -207,7 +207,7 @@ def standardised(x: jax.Array) -> jax.Array:
 
 
 def image_rows(count: int, recipe: NetworkRecipe, step: int) -> np.ndarray:
-    """The rows of the `count` training images that a step sees."""
+    """Rows, among the `count` training images, of a step's batch."""
     places = np.arange(step * recipe.batch, (step + 1) * recipe.batch)
     rows = np.empty(len(places), np.int64)
     for epoch in np.unique(places // count).tolist():
@@ -233,11 +233,11 @@ def _restored(like: NetworkState, path: Path) -> NetworkState:
     try:
         return serialization.from_bytes(like, Archive(open_regular(path)).array(0).tobytes())
     except Exception as error:  # whatever msgpack raises
-        raise InvalidArgumentError(f"{path} is not a checkpoint of this network: {error}") from None
+        raise InvalidArgumentError("path", str(path), "a checkpoint of this network", str(error)) from None
 
 
 def _as_array(tau: Transformation) -> jax.Array:
-    """Rotations (positions or 1, 3, 3), or the order (coordinates,) of a permutation."""
+    """τ as an array: rotations (positions or 1, 3, 3), or the order (coordinates,) of a permutation."""
     return jnp.asarray(tau.values, jnp.int32 if tau.values.ndim == 1 else jnp.float32)
 
 
@@ -293,7 +293,7 @@ def _outputs(module: Any, state: NetworkState, x: jax.Array) -> jax.Array:
 def _batches(
     files: ImageFiles, recipe: NetworkRecipe, begin: int, workers: Executor
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Images and labels of the steps from `begin` on; a few batches are read ahead, no more are held."""
+    """Images and labels of the steps from `begin` on; only a few batches are read ahead."""
 
     def read(step: int) -> tuple[np.ndarray, np.ndarray]:
         rows = image_rows(len(files), recipe, step)

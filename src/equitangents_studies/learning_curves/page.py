@@ -1,4 +1,4 @@
-"""What is claimed of learning curves, and how they are shown: exponents, predictions, symmetries, accuracies."""
+"""Claims, tables and figures of learning curves: exponents, predictions, symmetries, accuracies."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _tested = partial(claim, covers="test images", at_least=0)
 
 
 def claims(settings: CurveSettings, results: CurveResults) -> Sequence[Claim]:
-    """The source's claims of infinite width, then predictions of our own and the check of the fits."""
+    """The source's claims at infinite width, our own predictions, and the check of the fits."""
     return [
         *whole_claims(settings, results),
         *_symmetries(settings, results),
@@ -129,7 +129,7 @@ def _growth(settings: CurveSettings, results: CurveResults) -> Claim:
 
 
 def _scaling(settings: CurveSettings, results: CurveResults) -> Claim:
-    """Figure S6: one power law, and how far it is from the measured errors."""
+    """Figure S6: one power law, and its deviation from the measured errors."""
     off = {f"{m}, {g}": results.off_one_law(m, g) for m, g in results.laws}
     return claim(
             "Learning curves of infinite width are clean power laws",
@@ -142,7 +142,7 @@ def _scaling(settings: CurveSettings, results: CurveResults) -> Claim:
 
 
 def _approximated(settings: CurveSettings, results: CurveResults) -> list[Claim]:
-    """What features lose, where the exact kernel can be computed, and what they reach with all images."""
+    """Accuracy that features lose against the exact kernel, and their accuracy with all images."""
     found, taken = [], f"{settings.features:,} features"
     for model, right in results.exact_right.items():
         lost = features_less_exact(settings, right)
@@ -164,7 +164,7 @@ def _approximated(settings: CurveSettings, results: CurveResults) -> list[Claim]
                 f"Accuracy of {settings.features:,} random features of infinitely wide {model} after "
                 f"{settings.whole_images:,} training images",
                 {taken: share(results.feature_right[model][-1])},
-                measure="Share of the test images classified rightly; the ridge is chosen in validation.",
+                measure="Share of the test images classified correctly; the ridge is chosen in validation.",
                 unit="%",
                 by=ours("the source’s size; its number is of the exact kernel", stated=stated),
             ),
@@ -173,7 +173,7 @@ def _approximated(settings: CurveSettings, results: CurveResults) -> list[Claim]
 
 
 def features_less_exact(settings: CurveSettings, right: np.ndarray) -> dict[str, Estimate]:
-    """Accuracy of features minus that of the exact kernel in percentage points, paired over images, by their number."""
+    """Accuracy of features minus the exact kernel's, in percentage points, paired over images, by number."""
     exact, *others = 100.0 * right
     return {f"{m:,} features": t_interval(o - exact) for m, o in zip(compared_features(settings), others, strict=True)}
 
@@ -216,7 +216,7 @@ def _symmetries(settings: CurveSettings, results: CurveResults) -> list[Claim]:
 
 
 def whole_claims(settings: CurveSettings, results: CurveResults) -> list[Claim]:
-    """VEC at the source's size against the source's number; with flips, and of FCN, what was measured."""
+    """VEC at the source's size against the source's number; with flips and for FCN our measurement."""
     found = []
     for model in settings.whole:
         numbers = {
@@ -241,7 +241,7 @@ def whole_claims(settings: CurveSettings, results: CurveResults) -> list[Claim]:
             _tested(
                 f"Accuracy of infinitely wide {model} after {settings.whole_images:,} training images",
                 numbers,
-                measure=f"Share of {settings.whole_tested:,} test images classified rightly"
+                measure=f"Share of {settings.whole_tested:,} test images classified correctly"
                 f"{'; with flips the training set is doubled' * settings.flips}.",
                 unit="%",
                 by=_nobody_s(settings, model),
@@ -251,13 +251,13 @@ def whole_claims(settings: CurveSettings, results: CurveResults) -> list[Claim]:
 
 
 def ahead(models: Sequence[str], results: CurveResults, field: str = "ntk") -> dict[str, Estimate]:
-    """By how many percentage points each of the models classifies more test images than the one before it, paired."""
+    """Accuracy of each model minus that of the one before it, in percentage points, paired."""
     right = {model: 100.0 * results.whole[model, "", field, "test"] for model in models}
     return {f"{b} over {a}": t_interval(right[b] - right[a]) for a, b in itertools.pairwise(models)}
 
 
 def _in_order(settings: CurveSettings, results: CurveResults) -> list[Claim]:
-    """Figure 2's order of architectures, where more than one learnt the largest training set."""
+    """Figure 2's order of architectures, if several learn the largest training set."""
     named = [model for model in settings.whole if model != "LCN"]  # LCN is VEC at infinite width
     if len(named) < 2 or named != sorted(named, key=_order):
         return []
@@ -275,7 +275,7 @@ def _in_order(settings: CurveSettings, results: CurveResults) -> list[Claim]:
 
 
 def _order(model: str) -> tuple[int, int]:
-    """From most symmetries to fewest: FCN, VEC, pools of 2×2, 4×4, …, and of all positions."""
+    """Sort key from most symmetries to fewest: FCN, VEC, LAP2, LAP4, …, GAP."""
     return ("FCN", "VEC", "LAP", "GAP").index(model[:3]), int(model[3:] or 0)
 
 
@@ -306,7 +306,7 @@ _OTHERS = {"VEC on rotated images": "VEC on images whose positions are rotated o
 
 
 def trained_claims(settings: CurveSettings, results: CurveResults) -> list[Claim]:
-    """The source's: the exponent of VEC grows with data, but not on rotated images, and not that of LCN."""
+    """The source's claims: VEC's exponent grows with data, but not on rotated images; LCN's does not grow."""
     sizes = np.array(settings.network_sizes)
     if len(sizes) < 4:
         return []
@@ -367,7 +367,7 @@ _TITLES = {"I": "upright images", "O(3)^d": "channels rotated at every position"
 
 
 def present(settings: CurveSettings, results: CurveResults, folder: RunFolder) -> list[Shown]:
-    """Tables and figures of what was measured: not all settings have every part."""
+    """Tables and figures; parts that the settings leave out are missing."""
     shown: list[Shown] = []
     if results.networks:
         shown.append(_trained(settings, results, folder))

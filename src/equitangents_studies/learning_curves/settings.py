@@ -96,7 +96,7 @@ PRESETS = presets(
 
 
 def check_settings(settings: CurveSettings, data_dir: Path | None) -> None:
-    """Known models and sets, and images enough for five sizes."""
+    """Require known models and sets, and enough images for five sizes."""
     at_least(settings, images=60, pixels=4, depth=1, repetitions=2, smallest=10, draws=1, members=1, width=1)
     at_least(settings, network_depth=1, predicted_images=20)
     for name in ("ridge", "whole_ridge"):
@@ -130,26 +130,26 @@ def pools(model: str) -> bool:
 
 
 def pool_size(settings: CurveSettings, model: str) -> int:
-    """How many images the model gets."""
+    """Number of images for the model."""
     return settings.pooled_images if pools(model) else settings.images
 
 
 def sizes_of(settings: CurveSettings, model: str) -> np.ndarray:
-    """From the smallest on by factors of about √2 to four fifths of the images that the model gets."""
+    """Training sizes: from `smallest` by factors of about √2 to four fifths of the model's images."""
     images = pool_size(settings, model)
     most = images - round(0.2 * images)
     return doubling_in_two_steps(settings.smallest, most)
 
 
 def half_growth(sizes: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """By how much the exponent of errors (sizes, R) over the upper half of sizes exceeds that over the lower half."""
+    """Exponent of errors (sizes, R) over the upper half of sizes minus that over the lower half."""
     n, middle = np.log(sizes), len(sizes) // 2
     slope = lambda part: -np.polyfit(n[part], np.log(np.maximum(errors[part], 1e-9)), 1)[0]
     return np.asarray(slope(slice(middle, None)) - slope(slice(0, middle + 1)))
 
 
 def trained_on(settings: CurveSettings) -> list[tuple[str, str]]:
-    """Which networks are trained on which images: those that share no weights have the symmetry of rotated ones."""
+    """Pairs (network, group of the images); networks without weight sharing are symmetric under the rotations."""
     return [(m, g) for m in settings.networks for g in GROUPS if g == "I" or m not in ("FCN", "LCN")]
 
 
@@ -157,7 +157,7 @@ FEATURE_RIDGES = tuple(float(r) for r in 10 ** np.arange(-4, 1.25, 0.5))  # of t
 
 
 def feature_sizes(settings: CurveSettings) -> np.ndarray:
-    """How many training images features learn from: all, and fewer by factors of about √10, from `smallest` on."""
+    """Training sizes for features: all images, and fewer by factors of about √10 down to `smallest`."""
     n = settings.whole_images
     sizes = [round(n / 10 ** (i / 2)) for i in range(12)]
     return np.array(sorted(size for size in sizes if size >= min(settings.smallest, n)))
@@ -179,7 +179,7 @@ PREPARED = {"image": standardise, "norm": of_one_norm}
 
 
 def load(settings: CurveSettings, data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """Images, made as `prepared` says, in random order, and their labels."""
+    """Images, preprocessed as `prepared`, in random order, and their labels."""
     s, prepare = settings, PREPARED[settings.prepared]
     name = stands_for(s.data, data_dir)
     if name == "textures":
@@ -190,7 +190,7 @@ def load(settings: CurveSettings, data_dir: Path | None) -> tuple[np.ndarray, np
 
 
 def whole_images(settings: CurveSettings, data_dir: Path | None) -> data.Dataset:
-    """Training images, those left for validation behind them, and test images."""
+    """Training images, followed by validation images, and test images."""
     s = settings
     return load_system_images(
         s.data, data_dir, train=s.whole_images + left(s), test=s.whole_tested, pixels=s.pixels, seed=s.seed,
@@ -199,17 +199,17 @@ def whole_images(settings: CurveSettings, data_dir: Path | None) -> data.Dataset
 
 
 def parts(settings: CurveSettings) -> tuple[str, ...]:
-    """Of which images the accuracy of `whole` is measured."""
+    """Sets of images on which the accuracy of `whole` is measured."""
     return ("validation", "test") if left(settings) else ("test",)
 
 
 def left(settings: CurveSettings) -> int:
-    """How many images are left for validation."""
+    """Number of images left for validation."""
     return 0 if any(pools(model) for model in settings.whole) else settings.whole_images // 9
 
 
 def pooled(name: str, data_dir: Path | None, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """So many random images of a set, training and test images alike, and their labels."""
+    """`count` random images of a set, from training and test images, and their labels."""
     x, y = data.load(name, data_dir).pooled
     check(count <= len(x), "images", count, f"at most {len(x)}, which {name} has")
     rows = np.random.default_rng(seed).permutation(len(x))[:count]
@@ -224,13 +224,13 @@ _CLEAN_FROM = 80  # images, from which a curve may be one power law
 
 
 class CurveResults(Results):
-    """`classification` and `squared` errors at `sizes[model]`; `networks` classification errors.
-    `measured` squared errors by set, and those that the spectrum (`omniscient`) and all inputs (`inputs`) predict.
-    `recovered`: whether both exponents and the cusp lie in their intervals. `whole` by (model, "" or "-flips", "ntk" or
-    "nngp", "validation" or "test"): whether each image is classified rightly after the largest training set.
+    """`classification` and `squared` errors at `sizes[model]`; `networks` classification errors. `measured` squared
+    errors by set, and those that the spectrum (`omniscient`) and all inputs (`inputs`) predict. `recovered`: whether
+    both exponents and the cusp lie in their intervals. `whole` by (model, "" or "-flips", "ntk" or "nngp", "validation"
+    or "test"): whether each image is classified correctly after the largest training set.
 
-    Of `approximated` models whether test images are classified rightly (`feature_right`), with the ridge and the share
-    in validation; whether images of other folds are, by the exact kernel and by features (`exact_right`).
+    Of `approximated` models whether test images are classified correctly (`feature_right`), with the ridge and the
+    share in validation; whether images of other folds are, by the exact kernel and by features (`exact_right`).
     """
 
     source: str
@@ -250,7 +250,7 @@ class CurveResults(Results):
 
     @cached_property
     def laws(self) -> dict[tuple[str, str], PowerLaw]:
-        """Power laws of classification errors, two segments each; of squared ones where no error is left."""
+        """Two-segment power laws of classification errors, or of squared errors if a classification error is 0."""
         found = {}
         for key, errors in self.classification.items():
             fitted = errors if (errors.mean(axis=1) > 0).all() else self.squared[key]
@@ -263,10 +263,7 @@ class CurveResults(Results):
         return float(-np.polyfit(np.log(self.sizes[model]), np.log(mean), 1)[0])
 
     def off_one_law(self, model: str, group: str) -> Estimate:
-        """How far errors are from one power law through their means, in percent, from 80 images on.
-
-        At the size where the mean is furthest off; the interval is over repetitions.
-        """
+        """Largest deviation of mean errors from one power law, in percent, from 80 images on, over repetitions."""
         errors = self.classification[model, group]
         some = (self.sizes[model] >= _CLEAN_FROM) & (errors.mean(axis=1) > 0)
         if some.sum() < 3:
@@ -282,7 +279,7 @@ class CurveResults(Results):
 
 
 def off(predicted: np.ndarray, measured: np.ndarray, level: float) -> list[Estimate]:
-    """By how many per cent predictions are off the mean over repetitions, at each size."""
+    """Difference of predictions from the mean over repetitions, in per cent, at each size."""
     found = []
     for value, row in zip(predicted, measured, strict=True):
         e = t_interval(row, level)

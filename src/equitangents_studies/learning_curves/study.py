@@ -15,8 +15,8 @@ averaged over the two orientations of either image gives exactly its predictions
 
 Random features approximate a kernel that is too expensive. With Φ (n, m) of n training images the mean of training to
 the end is φ(x)ᵀ (ΦᵀΦ + λ)⁻¹ Φᵀ Y: n m² products in place of n² pairs of images. Where n < m, Φᵀ (ΦΦᵀ + λ)⁻¹ Y are the
-same weights. λ is a multiple of the mean |φ|², chosen by the accuracy in validation. On images so few that the exact
-kernel can be computed of all their pairs, both predict the same images, of folds that they were not shown.
+same weights. λ is a multiple of the mean |φ|², chosen by the accuracy in validation. On few images the exact kernel can
+be computed, and both are compared by cross-validation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from jaxtyping import Float
 
 from equitangents import kernels, nn
 from equitangents.actions import image_dihedral
-from equitangents.extending import whole_file
+from equitangents.extending import atomic_file
 from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.scale import GramStore
 from equitangents.solvers import OutOfCore, solve
@@ -60,12 +60,7 @@ from equitangents_studies.learning_curves.settings import (
     trained_on,
     whole_images,
 )
-from equitangents_studies.systems import (
-    System,
-    architecture,
-    fit_power_law,
-    rotate,
-)
+from equitangents_studies.systems import System, architecture, fit_power_law, rotate
 from equitangents_studies.systems.curves import curve_data, errors_of, kernel_curve
 from equitangents_studies.systems.grams import PoolKernel, symmetric_kernel
 from equitangents_studies.systems.predictions import cavity_risk, omniscient_risk
@@ -100,7 +95,7 @@ def measure(settings: CurveSettings, folder: RunFolder) -> CurveResults:
 
 
 def _trained(s: CurveSettings, folder: RunFolder) -> StageArrays:
-    """Errors of networks of finite width, each trained in a stage of its own."""
+    """Errors of networks of finite width, one stage per network."""
     part = Stages(
         "network-{network}-{group}-{training_images}-{run}",
         lambda network, group, images, run: f"{network} of finite width, {group}, {images} images, run {run + 1}",
@@ -111,7 +106,7 @@ def _trained(s: CurveSettings, folder: RunFolder) -> StageArrays:
 
 
 def _approximated(s: CurveSettings, folder: RunFolder) -> StageArrays:
-    """Features of all images, a slice at a time; what they learn; and what they lose against the exact kernel."""
+    """Features of all images, a slice at a time; their errors; and their loss against the exact kernel."""
     data_dir, title = folder.data_dir, "{approximated}: features "
     levels = {
         "approximated": s.approximated,
@@ -208,7 +203,7 @@ _TILE = 250  # images of a side of a tile of a curve's kernel
 
 
 def whole(model: str, flips: bool, settings: CurveSettings, data_dir: Path | None, kept: Path, task: Task) -> Arrays:
-    """Whether each image is classified rightly, (fields, images) of every part; tiles are in `kept`."""
+    """Whether each image is classified correctly, (fields, images) of every part; tiles are in `kept`."""
     s, n = settings, settings.whole_images
     images = whole_images(s, data_dir)
     net: KernelFunction = architecture(model, depth=s.depth)
@@ -243,7 +238,7 @@ def _kept(path: Path, compute: Callable[[], np.ndarray]) -> np.ndarray:
     if path.exists():
         return np.load(path, allow_pickle=False)
     found = compute()
-    with whole_file(path) as partial_file, partial_file.open("wb") as file:
+    with atomic_file(path) as partial_file, partial_file.open("wb") as file:
         np.save(file, found)
     return found
 
@@ -257,7 +252,7 @@ def _weights(store: GramStore, targets: np.ndarray, ridge: float, field: Literal
 def _right(
     net: KernelFunction, x: np.ndarray, weights: list[np.ndarray], test: np.ndarray, labels: np.ndarray
 ) -> np.ndarray:
-    """Whether each image is classified rightly, (fields, images)."""
+    """Whether each image is classified correctly, (fields, images)."""
     across = net.kernel(test.astype(x.dtype), x)
     outputs = [np.asarray(getattr(across, f), np.float64) @ w for f, w in zip(FIELDS, weights, strict=True)]
     return np.stack([(o.argmax(axis=1) == labels) & np.isfinite(o).all(axis=1) for o in outputs])
@@ -312,7 +307,7 @@ def learnt(found: Float[np.ndarray, "images features"], images: data.Dataset, se
 def _feature_weights(
     found: Float[np.ndarray, "images features"], targets: Float[np.ndarray, "images classes"]
 ) -> list[Float[np.ndarray, "features classes"]]:
-    """(ΦᵀΦ + λ)⁻¹ Φᵀ Y with each of FEATURE_RIDGES, in float64: of images in blocks, so that Φ is held but once."""
+    """(ΦᵀΦ + λ)⁻¹ Φᵀ Y for each of FEATURE_RIDGES, in float64, computed in blocks of images to save memory."""
     n, m = found.shape
     if n < m:
         phi = found.astype(np.float64)
@@ -333,8 +328,8 @@ def _feature_weights(
 
 
 def against_exact(settings: CurveSettings, data_dir: Path | None, model: str, task: Task) -> Arrays:
-    """The exact kernel of a few training images and kernels of features, by their number: (1 + numbers, images) whether
-    each image is classified rightly, at the best ridge of each.
+    """Whether each of a few training images is classified correctly by the exact kernel and by kernels of features, by
+    number of features, at the best ridge of each: (1 + numbers, images).
     """
     s = settings
     images = whole_images(s, data_dir)

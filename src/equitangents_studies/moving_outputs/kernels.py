@@ -26,8 +26,8 @@ _TILE = 2**22  # entries of a kernel that are moved at a time
 class Symmetry:
     """Actions on inputs (N, …) and on their targets (N, *positions, fibre); without `outputs` no symmetry is built in.
 
-    `elements` of the group of both actions form a subgroup; None: all. `fibre` is how many components of a target the
-    group mixes; others are outputs of their own.
+    `elements` of the group of both actions form a subgroup; None: all. `fibre` is the number of components of a target
+    that the group mixes; other components are independent outputs.
     """
 
     title: str
@@ -80,7 +80,7 @@ def moved_kernels(
 def moved_block(
     block: Float[np.ndarray, "n p m q"], symmetry: Symmetry, g: int, positions: tuple[int, ...]
 ) -> Float[np.ndarray, "rows columns"]:
-    """Θ(x, ρ_X(g)x′) ρ_Y(g) as a matrix: ρ_Y(g⁻¹), which is orthogonal, moves each of its rows."""
+    """Θ(x, ρ_X(g)x′) ρ_Y(g) as a matrix, by moving each row with ρ_Y(g⁻¹), since ρ_Y is orthogonal."""
     n, p, m, q = block.shape
     if symmetry.outputs is None:
         return block.reshape(n * p, m * q)
@@ -102,7 +102,7 @@ def moved_copies(symmetry: Symmetry, x: Float[np.ndarray, "n ..."]) -> Float[np.
 def moved_targets(
     symmetry: Symmetry, y: Float[np.ndarray, "n ..."], positions: tuple[int, ...]
 ) -> Float[np.ndarray, "copies ..."]:
-    """All ρ_Y(g)y in the order of `moved_copies`; outputs beyond those that the group mixes move alike."""
+    """All ρ_Y(g)y in the order of `moved_copies`; components beyond `fibre` move in the same way."""
     assert symmetry.outputs is not None
     fields = np.asarray(y, np.float64).reshape(len(y), *positions, symmetry.fibre, -1)
     alike = np.moveaxis(fields, -1, 1)  # (N, outputs, *positions, fibre)

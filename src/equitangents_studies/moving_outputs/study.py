@@ -1,7 +1,6 @@
 """Outputs that move with their inputs: masks and images, flows on a grid, the group element that rotated a template.
 
-A preset chooses the task: "desk" is that of masks, "flows-desk" that of flows, "rotations-desk" that of rotated
-templates.
+The preset chooses the task: masks ("desk"), flows ("flows-desk") or rotated templates ("rotations-desk").
 
 The equivariant kernel is compared with explicit augmentation, N|H| inputs and targets and the network's own kernel, at
 times t by μ_t = B Θ⁻¹ (1 − e^{−Θt/N}) Y, and with trained finite networks.
@@ -18,37 +17,14 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.report import palette
-from equitangents.statistics import (
-    Estimate,
-    bootstrap,
-    exactly,
-    second_moment_share,
-    shared_level,
-    t_interval,
-)
+from equitangents.statistics import Estimate, bootstrap, exactly, second_moment_share, shared_level, t_interval
 from equitangents_studies.common.ensembles import train_to_last
 from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.scores import exp_of
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.catalogue import BEYOND_THE_LIMIT, EQUIVARIANT_KERNELS
-from equitangents_studies.framework.claims import (
-    Claim,
-    after,
-    claim,
-    exact,
-    ours,
-    table,
-    theirs,
-    to_rounding,
-)
-from equitangents_studies.framework.study import (
-    Arrays,
-    NamedStage,
-    RunFolder,
-    Shown,
-    Study,
-    Task,
-)
+from equitangents_studies.framework.claims import Claim, after, claim, exact, ours, table, theirs, to_rounding
+from equitangents_studies.framework.study import Arrays, NamedStage, RunFolder, Shown, Study, Task
 from equitangents_studies.moving_outputs.kernels import (
     Symmetry,
     learnt,
@@ -84,7 +60,7 @@ def moved_kernel(p: MovingTask, s: Symmetry, x1: np.ndarray, x2: np.ndarray) -> 
 
 
 def few_of(p: MovingTask) -> dict[str, np.ndarray]:
-    """A few training inputs of the first draw, test inputs, and inputs unlike both."""
+    """A few training inputs of the first draw, test inputs, and foreign inputs."""
     x, _, test, _ = p.draw(0)
     few = p.settings.few
     return dict(zip(SETS, (x[:few], test[:few], p.foreign[:few]), strict=True))
@@ -237,7 +213,7 @@ class Learning:
 
 
 def measure(s: MovingSettings, folder: RunFolder) -> Learning:
-    """A stage for every draw, one for training time, and one for networks of finite width."""
+    """Run one stage for every draw, one for training time, and one for networks of finite width."""
     p = moving_task(s, folder.data_dir)
     work = {
         k: NamedStage(f"{s.task}-{k}", f"{s.task}: draw {k + 1} of {s.draws}", partial(scores_of_a_draw, p, k))
@@ -274,7 +250,7 @@ def _noun(settings: MovingSettings) -> str:
 
 
 def saving_claims(found: Learning, noun: str) -> list[Claim]:
-    """Whether the right group saves training inputs (`noun`) and the wrong one none."""
+    """Whether the right group saves training inputs (called `noun`) and the wrong one does not."""
     draws = f"draws of training and test {noun}"
     return [
         claim(
@@ -299,9 +275,7 @@ def saving_claims(found: Learning, noun: str) -> list[Claim]:
 
 
 def time_claims(found: Learning, units: Sequence[float]) -> list[Claim]:
-    """Augmentation equals the equivariant kernel at every time, on and off the data; the plain kernel is not
-    equivariant.
-    """
+    """Augmentation equals the equivariant kernel at every time, on and off the data; the plain kernel does not."""
     times = ", ".join("∞" if math.isinf(t) else f"{t:g}" for t in units)
     numbers = lambda values, label="": {f"{label}{key}": exactly(float(v)) for key, v in zip(SETS, values, strict=True)}
     worst = lambda model: numbers(found.errors[model].max(axis=1), f"{model}, ")

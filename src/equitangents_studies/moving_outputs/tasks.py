@@ -31,9 +31,9 @@ from equitangents_studies.moving_outputs.kernels import PairKernel, Symmetry
 
 @dataclass(frozen=True)
 class MovingSettings:
-    """In each of `draws` draws, training sets of `sizes` inputs and `test` further ones, learnt with a `ridge` relative
-    to the kernel's mean diagonal. `few` inputs in all orientations train the kernels to the times `units`. `members`
-    networks of `channels` channels or `width` neurons are trained on `trained` inputs and recorded after `steps`.
+    """Each of `draws` draws has training sets of `sizes` inputs and `test` test inputs; the `ridge` is relative to the
+    kernel's mean diagonal. `few` inputs in all orientations train the kernels to the times `units`. `members` networks
+    of `channels` channels or `width` neurons are trained on `trained` inputs and recorded after `steps`.
 
     Masks and flows are on `pixels` × `pixels` points; flows have waves with |k|² = `waves`, streams up to `stream`, and
     change in a `time`. Of rotations, C_`order` acts on `rings` × `angles` samples of images of `data`.
@@ -82,9 +82,7 @@ PRESETS = presets(
 
 
 def check_settings(s: MovingSettings, data_dir: Path | None) -> None:
-    """Require growing sizes, enough images, enough networks for an interval; waves that the grid resolves, exact
-    rotations.
-    """
+    """Require growing sizes, enough images and networks, waves that the grid resolves, and exact rotations."""
     least = {"test": 1, "draws": 2, "hidden_layers": 1, "few": 1, "members": 5, "stream": 0}
     at_least(s, **least, pixels=4, waves=1, order=2, rings=1)
     check(list(s.sizes) == sorted(set(s.sizes)) and len(s.sizes) >= 2, "sizes", s.sizes, "two or more, increasing")
@@ -119,9 +117,9 @@ Sets = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 class MovingTask:
     """A task whose symmetry moves inputs and targets, and the networks that learn it.
 
-    `symmetries` by name, PLAIN, RIGHT and WRONG among them. `draw(k)` are training and test sets of a draw, with as
-    many training inputs as the largest size; `foreign` are inputs unlike them. `scores` of predictions and targets;
-    `squared` is one. `net` is trained at finite width.
+    `symmetries` by name include PLAIN, RIGHT and WRONG. `draw(k)` returns training and test sets of draw k, with the
+    largest number of training inputs; `foreign` are other inputs. `scores` map (predictions, targets) to a number and
+    include `squared`. `net` is trained at finite width.
     """
 
     settings: MovingSettings
@@ -301,7 +299,7 @@ def velocity(
 
 
 def flow_draw(s: MovingSettings, k: int) -> Sets:
-    """Velocities of a draw, and how they change in the time."""
+    """Velocities of a draw, and their changes over `time`."""
     n = s.sizes[-1]
     x, after = flows(n + s.test, s, (s.seed, k))
     return x[:n], (after - x)[:n], x[n:], (after - x)[n:]
@@ -330,7 +328,7 @@ _FEATURES = 8  # kernels do not depend on it
 
 @lru_cache(maxsize=2)
 def upright(name: str, data_dir: Path | None) -> Float[np.ndarray, "n height width channels"]:
-    """All upright images of a set: of digits 2, 3, 4, 5 and 7."""
+    """All upright images of a set (of digits only 2, 3, 4, 5 and 7)."""
     x, y = data.load(name, data_dir).pooled
     return x[np.isin(y, _DIGITS)] if name in ("digits", "mnist") else x
 
@@ -352,7 +350,7 @@ def mlp(hidden_layers: int, width: int = _FEATURES, outputs: int = 1) -> nn.Sequ
 
 
 def pair_kernel(net: nn.Sequential) -> PairKernel:
-    """The NTK of a network without positions as one between pairs of positions."""
+    """The NTK of a network without positions, in the shape of a kernel on pairs of positions."""
     return lambda a, b: np.asarray(net.kernel(a, b).ntk)[:, None, :, None]
 
 

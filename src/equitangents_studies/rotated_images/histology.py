@@ -7,13 +7,7 @@ from __future__ import annotations
 
 from equitangents_studies.framework.catalogue import EMERGENT_EQUIVARIANCE
 from equitangents_studies.framework.study import Study, presets
-from equitangents_studies.rotated_images.study import (
-    RotatedSettings,
-    check_settings,
-    claims,
-    measure,
-    present,
-)
+from equitangents_studies.rotated_images.study import RotatedSettings, check_settings, claims, measure, present
 
 __all__ = ["PRESETS", "STUDY", "present"]
 

@@ -44,6 +44,7 @@ from equitangents_studies.framework.claims import (
     theirs,
 )
 from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
+from equitangents_studies.systems import architecture
 
 ROTATIONS = actions.image_rotations(4)
 STATED_AGREEMENT = {
@@ -58,7 +59,8 @@ TISSUE = ("histology_crc5", "histology_lc25000_colon", "nct_crc_he")
 class RotatedSettings(Chosen):
     """`group` rotates images, or rotates and reflects them; where it resamples pixels, the corners of a rotated image
     are filled with the image's mean or, after a shift, with its border (`zero`), and no network is exactly invariant.
-    The first layer cuts the image into 2×2 patches, further ones are 3×3 convolutions; `channels` has one entry a
+    Of `net` "patches" the first layer cuts the image into 2×2 patches, further ones are 3×3 convolutions; FCN, LCN, VEC
+    and GAP are those of arXiv 2207.04612, of the layers and width in `channels`; `channels` has one entry a
     layer, and `narrow` those of a second ensemble, trained likewise, that shows what width does (empty: leave it out).
     The `readout` takes all positions or their mean. `rate` is a fraction of the largest stable learning rate;
     `infinite_train` of the images train the infinitely wide ensemble (0: leave it out); with all of them it predicts
@@ -69,6 +71,7 @@ class RotatedSettings(Chosen):
     zero: Literal["mean", "border"] = "mean"
     train_images: int | None = 400
     members: int = 64
+    net: Literal["patches", "FCN", "LCN", "VEC", "GAP"] = "patches"
     channels: tuple[int, ...] = (32, 32)
     narrow: tuple[int, ...] = ()
     readout: Literal["flatten", "pool"] = "flatten"
@@ -92,7 +95,9 @@ PRESETS = presets(
 
 
 def network(settings: RotatedSettings, outputs: int) -> nn.Sequential:
-    """The CNN: C4 and D4 carry its windows to windows, so its kernel is invariant under them."""
+    """The network: C4 and D4 carry its windows to windows, so its kernel is invariant under them."""
+    if settings.net != "patches":
+        return architecture(settings.net, len(settings.channels), settings.channels[0], outputs)
     pooled = settings.readout == "pool"
     return patch_cnn(settings.channels, outputs, padding="circular", output_std=settings.output_std, pooled=pooled)
 
@@ -104,6 +109,8 @@ def check_settings(settings: RotatedSettings, data_dir: Path | None) -> None:
     check(deep, "narrow", settings.narrow, "empty, or as many layers as channels has")
     check(settings.narrow[-1:] < settings.channels[-1:], "narrow", settings.narrow, "narrower than channels")
     check(len(settings.channels) >= 1, "channels", settings.channels, "a list with an entry per layer")
+    alike = settings.net == "patches" or len(set(settings.channels)) == 1
+    check(alike, "channels", settings.channels, f"the same number for each layer of {settings.net}")
     recorded = settings.recorded_epochs
     check(max(recorded) <= settings.epochs, "recorded_epochs", recorded, "at most epochs")
     chosen_images(settings, data_dir)
@@ -214,7 +221,7 @@ def measure(settings: RotatedSettings, folder: RunFolder) -> RotatedResults:
             epochs=settings.epochs, batch_size=settings.batch, seed=settings.seed, members=settings.members,
             record=images.sets, record_at=record_at, orbits=action, keep=keep,
         )  # fmt: skip
-        return folder.stage(stage, f"Training {settings.members} {which}CNNs together", compute)
+        return folder.stage(stage, f"Training {settings.members} {which}networks together", compute)
 
     finite = train("ensemble", "", settings.channels, epochs.tolist(), _kept)
     last = lambda recorded: {name: _classes(outputs[-1]) for name, outputs in recorded.items()}
@@ -406,7 +413,7 @@ def ahead(settings: RotatedSettings, results: RotatedResults) -> Claim:
         "Throughout training the ensemble agrees with itself over rotations more often than its members do, on and off "
         "the data",
         each,
-        measure=f"Orbit same predictions of the mean of {settings.members} CNNs minus those of a member, mean over "
+        measure=f"Orbit same predictions of the mean of {settings.members} networks minus those of a member, mean over "
         f"members, in rotations out of {results.order}.",
         covers="inputs",
         at_least=0,
@@ -442,8 +449,8 @@ def _best(settings: RotatedSettings, results: RotatedResults) -> Claim:
     return claim(
         f"After training the ensemble agrees with itself more often than the best of its {settings.members} members",
         each,
-        measure=f"Orbit same predictions of the mean of {settings.members} CNNs minus those of the best of them after "
-        f"epoch {settings.epochs}, in rotations out of {results.order}; the best is chosen in every resample.",
+        measure=f"Orbit same predictions of the mean of {settings.members} networks minus those of the best of them "
+        f"after epoch {settings.epochs}, in rotations out of {results.order}; the best is chosen in every resample.",
         covers="inputs",
         at_least=0,
         by=ours("ours: choosing a member in place of averaging"),
@@ -463,8 +470,9 @@ def _untrained(results: RotatedResults) -> Claim:
     return claim(
         "Before training the ensemble agrees with itself as often as one more member",
         {"before training": exactly(p)},
-        measure="Student’s test of the untrained mean’s orbit same predictions, averaged over all sets, as one more of "
-        f"the members’: {of_mean:.2f} against {of_members.mean():.2f} (standard deviation {of_members.std(ddof=1):.2f}).",
+        measure="Student’s test of the untrained mean’s orbit same predictions, averaged over all sets, as one more "
+        f"of the members’: {of_mean:.2f} against {of_members.mean():.2f} (standard deviation "
+        f"{of_members.std(ddof=1):.2f}).",
         covers=P_VALUE,
         at_least=_RARE,
         by=identity("check: a mean of centred Gaussian processes is one of them, up to scale"),

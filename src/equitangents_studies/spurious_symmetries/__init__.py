@@ -1,1 +1,1 @@
-"""The study `spurious-symmetries`: what it costs when an algorithm has symmetries that the data lack."""
+"""The study `spurious-symmetries`: the cost of symmetries that an algorithm has and the data lack."""

@@ -45,7 +45,7 @@ _SHAPE = (8, 8, 3)  # inclusions are the same for all
 
 
 def within(one: str, other: str) -> bool:
-    """Whether `one` is a subgroup of `other`, and another group.
+    """Whether `one` is a proper subgroup of `other`.
 
     >>> within("P(3d)", "O(3d)"), within("O(3)^d", "P(3d)")
     (True, False)
@@ -54,7 +54,7 @@ def within(one: str, other: str) -> bool:
 
 
 def own_group(architecture: str, inference: str) -> str:
-    """The largest of the groups, permutations left out, under which Theorem 4.1 says that the algorithm is symmetric.
+    """The largest group, permutations excluded, under which the algorithm is symmetric by Theorem 4.1.
 
     >>> own_group("VEC", "NTK"), own_group("VEC", "NN+")
     ('O(3)^d', 'O(3)xI')
@@ -64,12 +64,12 @@ def own_group(architecture: str, inference: str) -> str:
 
 
 def by_data(groups: Sequence[str] = GROUPS) -> Pairs:
-    """Pairs of places in `groups`, the smaller group first."""
+    """Pairs of indices into `groups`, the smaller group first."""
     return [(i, j) for i, a in enumerate(groups) for j, b in enumerate(groups) if within(a, b)]
 
 
 def by_model(inference: str, architectures: Sequence[str] = ARCHITECTURES) -> Pairs:
-    """Pairs of places in `architectures`, that of the smaller group first."""
+    """Pairs of indices into `architectures`, the one with the smaller group first."""
     return by_data([own_group(name, inference) for name in architectures])
 
 
@@ -104,9 +104,7 @@ class PoolErrors:
         return 100 - 100 * self.errors[-1]
 
     def size_for(self, errors: np.ndarray) -> np.ndarray:
-        """Training size at which each fold reaches these errors, interpolated; an end of the range where it never
-        does.
-        """
+        """Interpolated training size at which each fold reaches these errors; an end of the range if never."""
         logs = np.log(self.sizes)
         found = []
         for fold, error in enumerate(errors):
@@ -116,17 +114,17 @@ class PoolErrors:
 
 
 def lead(better: PoolErrors, worse: PoolErrors, level: float = 0.95) -> Estimate:
-    """Accuracy minus accuracy after the largest training sets, the same images in every fold, percentage points."""
+    """Accuracy of `better` minus `worse` after the largest training sets, paired by fold, in percentage points."""
     return t_interval(better.accuracies - worse.accuracies, level, (-100, 100))
 
 
 def extra(better: PoolErrors, worse: PoolErrors) -> Estimate:
-    """Additional images that the worse pool needs to reach the same error, at its largest training sets."""
+    """Additional images that `worse` needs for the error that it reaches with its largest training sets."""
     return t_interval(worse.most - better.size_for(worse.errors[-1]))
 
 
 def folds_of(count: int, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(training images in random order, test images) of every fold; all test parts are as large."""
+    """(training images in random order, test images) of every fold; all test parts have the same size."""
     order = np.random.default_rng((seed, count)).permutation(count)
     size = count // folds
     found = []
@@ -176,7 +174,7 @@ def _wrong(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _relative(K: np.ndarray, first: np.ndarray) -> float:
-    """The largest difference relative to the largest entry, some rows at a time; NaN where anything is not finite."""
+    """Largest difference relative to the largest entry, computed in blocks of rows; NaN if an entry is not finite."""
     rows = [slice(a, a + _TILE) for a in range(0, len(K), _TILE)]
     finite = lambda part: np.isfinite(part).all()
     differences = [np.abs(K[a].astype(np.float64) - first[a]).max() if finite(K[a]) else np.nan for a in rows]
@@ -194,9 +192,9 @@ class SpuriousSettings(SystemSettings):
     and `width` channels (FCN 8 times as many, LCN a quarter) see `train_images` and `test_images` of their own,
     averaged down to `pixels`; networks are trained for at most `epochs`.
 
-    Infinite width, `kernel_depth` layers: of every one of `models` as many of the `images` at `kernel_pixels`, each
-    tested once in `folds` parts; those in `moved` on data moved by every group, too. FCN, VEC and GAP also on
-    `small_images` of `small_pixels`, GAP on moved ones, too. `ridge`: relative to the mean diagonal of kernels.
+    Infinite width, `kernel_depth` layers: each of `models` gets its number of `images` at `kernel_pixels`, each tested
+    once in `folds` parts; models in `moved` also get data moved by every group. FCN, VEC and GAP also on `small_images`
+    of `small_pixels`, GAP on moved ones, too. `ridge`: relative to the mean diagonal of kernels.
     """
 
     train_images: int = 60
@@ -227,7 +225,7 @@ PRESETS = presets(
 
 
 def check_settings(settings: SpuriousSettings, data_dir: Path | None) -> None:
-    """Images that blocks of 8 fit on, and enough of them for a curve."""
+    """Require an image side divisible by 8, and enough images for a curve."""
     s = settings
     at_least(s, train_images=10, test_images=5, pixels=8, depth=1, width=4, epochs=1, repetitions=2, folds=2)
     at_least(s, kernel_pixels=8, kernel_depth=1, small_pixels=8, smallest=10)
@@ -245,12 +243,12 @@ def check_settings(settings: SpuriousSettings, data_dir: Path | None) -> None:
 
 
 def architectures_of(settings: SpuriousSettings) -> tuple[str, ...]:
-    """The architectures of figure 2 that differ: with 8 pixels a side LAP8 is GAP."""
+    """The different architectures of figure 2: with 8 pixels a side LAP8 is GAP."""
     return tuple(name for name in ARCHITECTURES if name != "LAP8" or settings.pixels > 8)
 
 
 def sizes_of(count: int, folds: int, smallest: int) -> np.ndarray:
-    """Training sizes of a pool: from the smallest on by factors of about √2 to what the largest fold leaves."""
+    """Training sizes of a pool: from `smallest` by factors of about √2 to all images outside of the largest fold."""
     return doubling_in_two_steps(smallest, count - -(-count // folds))
 
 
@@ -276,9 +274,9 @@ Key = tuple[str, str]
 @dataclass(frozen=True, eq=False)
 class SpuriousResults:
     """By (architecture, inference): `best` and `last` accuracies on test images and `learnt` on training images,
-    (groups, repetitions); kernels learn everything at once. `equal` (groups, repetitions) by architecture: how far its
-    kernel changes when images are moved. `pools` by model, `small` by (model, group); `vec_on_gap`: VEC on the images
-    of GAP’s pool, where there is one. `draws` (groups, repetitions, draws) by architecture: accuracies of single
+    (groups, repetitions); kernels have only one accuracy. `equal` (groups, repetitions) by architecture: relative
+    change of its kernel when images are moved. `pools` by model, `small` by (model, group); `vec_on_gap`: VEC on the
+    images of GAP’s pool, where there is one. `draws` (groups, repetitions, draws) by architecture: accuracies of single
     infinitely wide networks.
     """
 
@@ -339,9 +337,9 @@ class SpuriousResults:
     def kernel_ahead(self, inferences: Sequence[str], under: bool, of: Literal["mean", "draws"] = "mean") -> Estimate:
         """Accuracy of the NTK, or of single infinitely wide networks, minus that of trained ones, mean over inferences.
 
-        Mean over all architectures and groups that are spurious together (`under`), or those that are not; runs that
-        count, paired by repetition. The source takes networks at their best; draws, which are trained to the end, are
-        compared with networks at the end.
+        Mean over the pairs (architecture, group) that are spurious (`under`), or over the others, of runs that count,
+        paired by repetition. As in the source networks are taken at their best, but for a comparison with draws at the
+        end.
         """
         cells = [(a, i) for a in self.architectures for i, g in enumerate(GROUPS) if spurious(a, g) == under]
         ahead = np.array([self._wide(a, of)[i] - self._trained(a, how, of)[i] for how in inferences for a, i in cells])
@@ -370,9 +368,9 @@ _EIGENVALUE_INPUTS = 64
 
 
 def kernel_accuracies(settings: SpuriousSettings, images: Sequence[Dataset], name: str, task: Task) -> Arrays:
-    """Accuracies of the NTK, (groups, repetitions), and how far kernels of moved images are from the others.
+    """Accuracies of the NTK, (groups, repetitions), and relative changes of kernels when images move.
 
-    Repetition r moves its images by the elements that the seed + r draws.
+    Repetition r moves its images by elements drawn with seed + r.
     """
     net = architecture(name, settings.depth)
     best, equal = np.zeros((2, len(GROUPS), len(images)))
@@ -393,7 +391,7 @@ def kernel_accuracies(settings: SpuriousSettings, images: Sequence[Dataset], nam
 def network_accuracies(
     settings: SpuriousSettings, images: Sequence[Dataset], name: str, how: str, task: Task
 ) -> Arrays:
-    """Accuracies of networks, (groups, repetitions): what `counted_runs` gives, by its keys."""
+    """Accuracies of networks, (groups, repetitions), by the keys of `counted_runs`."""
     learning = inference(how, epochs=settings.epochs, eigenvalue_inputs=_EIGENVALUE_INPUTS)
     assert isinstance(learning, GradientInference)
     net = architecture(name, settings.depth, width_of(name, settings.width))
@@ -462,7 +460,7 @@ Cell = tuple[str, str, int, int]
 
 
 def _groups_of(s: SpuriousSettings, at: Cell) -> tuple[str, ...]:
-    """The groups under which a kernel is compared with itself."""
+    """The groups that move the images of a pool."""
     return (
         GROUPS if at in [(name, "I", s.images[s.models.index(name)], s.kernel_pixels) for name in s.moved] else ("I",)
     )

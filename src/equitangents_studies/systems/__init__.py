@@ -1,6 +1,6 @@
 """Learning systems: data, a model and an inference algorithm, each with symmetries, and what a mismatch costs.
 
-what moves data      transformations
+data groups          transformations
 networks             architectures, embeddings
 algorithms           descent, system
 their symmetries     symmetry_tests

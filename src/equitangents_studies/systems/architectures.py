@@ -9,13 +9,13 @@ LAPk  (Conv 3×3, ReLU) × depth, AvgPool k×k, Flatten, Dense
 Circular padding; every layer, the readout too, has σ_w² = 2 and σ_b² = 0.01. Source: Xiao & Pennington 2022, arXiv
 2207.04612. It states neither the window nor LAP's width: 3 and that of VEC are this library's choice.
 
-The same functions come from other parameters (the layers' own `parametrisation`: "ntk" or "standard"), and networks of
-another law from a first layer whose weights are uniform on [−√3, √3], of variance 1, in place of Gaussian.
+Layers may have another `parametrisation` ("ntk" or "standard"). `UniformFirst` draws the first layer's weights
+uniformly from [−√3, √3], of variance 1, in place of a Gaussian.
 
-Coupled initialisation: parameters θ′ with f(θ′, τx) = f(θ, x). The first layer is y = Σ_i w_i x_i. If τ keeps apart
-what different weights read, w' = τw gives Σ_i w'_i (τx)_i = y for every x. A Gaussian w' has the law of w for every
-orthogonal τ, so the network trained from w' on moved data is one that the algorithm could have drawn; gradients rotate
-along, so the two agree at every step of training, to rounding. There is one for
+Coupled initialisation: parameters θ′ with f(θ′, τx) = f(θ, x). The first layer is y = Σ_i w_i x_i. If τ does not mix
+coordinates that different weights read, w' = τw gives Σ_i w'_i (τx)_i = y for every x. A Gaussian w' has the law of w
+for every orthogonal τ, so the network trained from w' on moved data is one that the algorithm could have drawn;
+gradients rotate in the same way, so the two agree at every step of training, to rounding. There is one for
 
 Dense after Flatten   any τ
 LocallyConnected      a matrix for the channels of every position
@@ -101,7 +101,7 @@ def architecture(
 @final
 @dataclass(frozen=True)
 class UniformFirst:
-    """`net` with the weights of its first layer drawn uniformly, of equal variance: of another infinite width.
+    """`net` with uniform instead of Gaussian weights in its first layer, of equal variance.
 
     Hashable, with init and apply.
     """
@@ -114,7 +114,7 @@ class UniformFirst:
         return self.net.layers
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
-        """Parameters as they are trained, one entry a layer."""
+        """Trainable parameters, one entry per layer."""
         params, i = self.net.init(key, input_shape, dtype), first_linear(self.net)
         if getattr(self.net.layers[i], "parametrisation", "ntk") != "ntk":
             raise NetworkError("net", self.net.layers[i], "the NTK parametrisation", verb="begins with")
@@ -129,7 +129,7 @@ class UniformFirst:
 
 
 def first_linear(net: Sequential | UniformFirst) -> int:
-    """The number of the first layer that has weights."""
+    """Index of the first layer with weights."""
     for i, layer in enumerate(net.layers):
         if isinstance(layer, LINEAR):
             return i
@@ -139,7 +139,7 @@ def first_linear(net: Sequential | UniformFirst) -> int:
 
 
 def with_outputs(net: object, outputs: int) -> Any:
-    """The network with a readout of so many outputs, where it ends with Dense; other networks must have them already.
+    """The network with a Dense readout of `outputs` outputs; a network without Dense readout must already have them.
 
     >>> with_outputs(architecture("FCN", depth=1, width=4), 10).layers[-1].channels
     10
@@ -155,7 +155,7 @@ def with_outputs(net: object, outputs: int) -> Any:
 
 
 def kind_of(net: object) -> str:
-    """Which of the architectures a network is, or "network" for others.
+    """Name of a network's architecture, or "network" for others.
 
     >>> kind_of(architecture("LAP4", depth=2))
     'LAP4'
@@ -199,7 +199,7 @@ def why_uncoupled(net: object, group: DataGroup) -> str | None:
 
 
 def coupled(net: FiniteNetwork, params: Params, tau: Transformation) -> Params:
-    """Parameters with which `net` makes of τx what it makes of x with `params`, for every x.
+    """θ′ with f(θ′, τx) = f(θ, x) for every x, where θ is `params` and f is `net`.
 
     `params` may be stacked over members, one leading axis. Raises NetworkError where `why_uncoupled` has a reason.
 
@@ -243,7 +243,7 @@ def _by_channel(w: np.ndarray, tau: Transformation) -> np.ndarray:
 
 
 def _by_position(w: np.ndarray, layer: LocallyConnected, tau: Transformation) -> np.ndarray:
-    """Every tap of w (…, P, |S|·c, n) moved by the matrix of the position that it reads; outside of the grid, left."""
+    """Every tap of w (…, P, |S|·c, n) moved by the matrix of its position; taps outside of the grid are unchanged."""
     c, positions = tau.group.channels, tau.group.positions
     reads = layer.positions_read(tau.shape[:-1])
     matrices = np.broadcast_to(tau.values, (positions, c, c))

@@ -1,8 +1,8 @@
 """Which architecture's symmetries hurt and which help on given data, by learning curves at infinite width.
 
-Kernels of FCN, VEC, LAP and GAP get the same nested training sets, of the data as they are and moved by random elements
-of groups. Where Theorem 4.1 says that an architecture does not notice a group, its curve is that of the data as they
-are. The factor f of two curves: the first needs f times the samples of the second for the same error.
+Kernels of FCN, VEC, LAP and GAP get the same nested training sets, from the original data and from data moved by random
+elements of groups. If an architecture is symmetric under a group by Theorem 4.1, its curve for moved data is that of
+the original data. Sample ratio f of two curves: the first needs f times the samples of the second for equal error.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ Key = tuple[str, str]
 class SampleRatio:
     """`first` needs `estimate` times the samples of `second` for the smallest error that both reach.
 
-    The worse of both reaches it with the largest training set. `bound`: where one ends above where the other begins,
-    what the factor exceeds; negative where its inverse does; else None. `cut`: the better reaches that error with its
-    smallest training set already, so that the factor, or its inverse, is at least what `estimate` says.
-    `difference`: of the errors, first minus second, at the largest training set. `verdict`: whether the second needs
-    "fewer" samples or "more", as the interval of the difference says, which is narrower; else "undecided".
+    The worse of both reaches it with the largest training set. `bound`: if the curves do not overlap, a lower bound of
+    the ratio (negative: of its inverse); else None. `cut`: the better curve reaches that error with its smallest
+    training set, so that `estimate` is a lower bound of the ratio, or of its inverse. `difference`: of the errors,
+    first minus second, at the largest training set. `verdict`: whether the second needs "fewer" samples or "more" (else
+    "undecided"), from the interval of `difference`, since it is narrower.
     """
 
     first: Key
@@ -56,7 +56,7 @@ class SampleRatio:
 
     @property
     def verdict(self) -> Literal["fewer", "more", "undecided"]:
-        """What the second curve's algorithm needs."""
+        """Whether the second needs "fewer" samples or "more", or "undecided"."""
         return "fewer" if self.difference.low > 0 else "more" if self.difference.high < 0 else "undecided"
 
     def to_dict(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class SampleRatio:
 def compared(
     first: Key, second: Key, curves: Mapping[Key, LearningCurve], error: ErrorName, level: float
 ) -> SampleRatio:
-    """The factor of two curves that share their training sets."""
+    """The sample ratio of two curves that share their training sets."""
     a, b, n = curves[first].of(error), curves[second].of(error), curves[first].sizes.astype(np.float64)
     span = float(n[-1] / n[0])
     found = measured_factor(n, a, b, level, log_factor_at_end)
@@ -91,7 +91,7 @@ def compared(
 
 
 def cell(f: SampleRatio) -> str:
-    """A factor in a table, with its interval, or the bound that it exceeds."""
+    """A ratio in a table, with its interval or bound."""
     if f.bound is not None:
         return f"> {f.bound:.3g}" if f.bound > 0 else f"< {-1 / f.bound:.3g}"
     e = f.estimate
@@ -127,17 +127,17 @@ def check_architectures(names: Sequence[str] | None, shape: tuple[int, ...]) -> 
 
 
 def notices(name: str, group: DataGroup, shape: tuple[int, ...]) -> bool:
-    """Whether an architecture of infinite width makes other predictions of moved data, by Theorem 4.1."""
+    """Whether moving the data changes an infinitely wide architecture's predictions, by Theorem 4.1."""
     return not expected_symmetry(name, group.name, shape, finite=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ArchitectureComparison:
-    """Learning curves by (architecture, group), and factors between the samples that they need.
+    """Learning curves by (architecture, group), and sample ratios `factors` between them.
 
-    A group "I" is the data as they are; there is no curve of moved data where an architecture does not notice the group
-    by Theorem 4.1. Intervals of all `factors` and their differences hold together at 95 %, over repetitions, which draw
-    from the same inputs. `settings`: what was asked for and used, plain values by name.
+    Group "I" is the original data; there is no curve of moved data if the architecture is symmetric under the group by
+    Theorem 4.1. Intervals of all `factors` and their differences hold together at 95 %, over repetitions, which draw
+    from the same inputs. `settings`: requested and used settings, plain values by name.
     """
 
     architectures: tuple[str, ...]
@@ -148,16 +148,16 @@ class ArchitectureComparison:
     settings: Mapping[str, Any]
 
     def factor(self, first: Key, second: Key) -> SampleRatio:
-        """The factor between two curves: of the architectures' order, or of moved data against those as they are."""
+        """The factor between two curves: in the architectures' order, or of moved against original data."""
         known = {(f.first, f.second): f for f in self.factors}
         if (first, second) not in known:
-            asked = [first, second]
-            raise InvalidArgumentError("first, second", asked, "two curves of `factors`, in their order", verb="are")
+            pair = [first, second]
+            raise InvalidArgumentError("first, second", pair, "two curves of `factors`, in their order", verb="are")
         return known[first, second]
 
     @property
     def best(self) -> tuple[str, ...]:
-        """The architectures that are not shown to need more samples of the data as they are than another one."""
+        """Architectures for which no other one is shown to need fewer samples of the original data."""
         plain = [f for f in self.factors if f.first[1] == AS_THEY_ARE]
         beaten = {(f.first if f.verdict == "fewer" else f.second)[0] for f in plain if f.verdict != "undecided"}
         return tuple(name for name in self.architectures if name not in beaten)
@@ -207,15 +207,15 @@ def compare_architectures(
     seed: int = 0,
     progress: Step = lambda done, total: None,
 ) -> ArchitectureComparison:
-    """Learning curves of infinitely wide architectures (NTK), and how many samples each saves.
+    """Learning curves of infinitely wide architectures (NTK), and the samples that each saves.
 
     Args:
         x: signals (N, *positions, channels).
         y: their labels, or numbers.
-        test: signals and labels to test on; None: every repetition leaves out a fifth of the inputs.
+        test: test signals and labels; None: every repetition leaves out a fifth of the inputs.
         architectures: two or more of FCN, LCN, VEC, GAP and LAPk; None: FCN, VEC, LAPk with the first k of 4, 8 and 2
             that fits, and GAP.
-        groups: what moves the data; 3 stands for their channels.
+        groups: groups that move the data; 3 stands for the number of channels.
         inputs: how many are used, drawn at random, the same for all curves; all where there are fewer. Work grows as
             their square.
         depth: hidden layers.
@@ -223,7 +223,7 @@ def compare_architectures(
         repetitions: training sets of each size.
         error: which errors are compared; None: classification errors of labels, unless some mean of them is 0.
         standardise: subtract the mean of all entries of the inputs that are used, and divide by their standard
-            deviation; False: take x as it is.
+            deviation; False: use x unchanged.
         seed: of inputs, training sets and the groups' elements.
         progress: called with (done, total).
 
@@ -251,7 +251,7 @@ def compare_architectures(
         raise InvalidArgumentError("x", given.pool, 4 * smallest, "or more inputs, for four sizes", verb="has inputs,")
     count = min(check_whole("inputs", inputs, 4 * smallest), given.pool)
     tested = round(_TEST_SHARE * count) if given.held_out else min(len(given.x) - given.pool, count)
-    used, labels, apart = _chosen(given, count, tested, standardise, seed)
+    used, labels, held_out = _chosen(given, count, tested, standardise, seed)
     most = count - tested if given.held_out else count
     sizes = np.unique(np.geomspace(smallest, most, int(2 * np.log2(most / smallest)) + 1).round().astype(int))
     keys = [(name, g) for name in names for g in (None, *moving) if g is None or notices(name, g, shape)]
@@ -265,7 +265,7 @@ def compare_architectures(
             architecture(name, depth),
             moved(used, group),
             labels,
-            test=_TEST_SHARE if apart is None else (moved(apart[0], group), apart[1]),
+            test=_TEST_SHARE if held_out is None else (moved(held_out[0], group), held_out[1]),
             sizes=sizes,
             repetitions=repetitions,
             ridge=ridge,
@@ -302,7 +302,7 @@ def _along(progress: Step, before: int, count: int, done: float, total: float) -
 def _chosen(
     given: CurveData, count: int, tested: int, standardise: bool, seed: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
-    """(inputs, labels, test set of its own or None): `count` of them, in float32."""
+    """(inputs, labels, separate test set or None): `count` inputs, in float32."""
     rng = np.random.default_rng((seed, given.pool))
     rows = np.sort(rng.permutation(given.pool)[:count])
     x = np.asarray(given.x[rows], np.float64)
@@ -312,5 +312,5 @@ def _chosen(
     ready = lambda part: ((part - mean) / scale).astype(np.float32)
     if given.held_out:
         return ready(x), given.labels[rows], None
-    apart = given.pool + np.sort(rng.permutation(len(given.x) - given.pool)[:tested])
-    return ready(x), given.labels[rows], (ready(np.asarray(given.x[apart], np.float64)), given.labels[apart])
+    held_out = given.pool + np.sort(rng.permutation(len(given.x) - given.pool)[:tested])
+    return ready(x), given.labels[rows], (ready(np.asarray(given.x[held_out], np.float64)), given.labels[held_out])

@@ -1,8 +1,8 @@
 """Learning curves: the error on test inputs against the number of training inputs, with nested training sets.
 
-Each repetition puts the pool in an order of its own; its training set of n is the first n. Test inputs are never
-trained on; models are trained anew for every training set, from fresh copies. Of kernels one matrix and one Cholesky
-factor a repetition serve all sizes, and the pool's spectrum predicts the squared error (`omniscient_risk`).
+Each repetition orders the pool at random; its training set of size n is the first n. Test inputs are never trained on;
+every training set trains a fresh copy of the model. For kernels one matrix and one Cholesky factor per repetition serve
+all sizes, and the pool's spectrum predicts the squared error (`omniscient_risk`).
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ _KINDS = ("f", "iu", "b", "US")  # of numbers to regress on, and of classes
 class CurveData:
     """Inputs (N, …), of which the first `pool` may be trained on; of classes, targets are one-hot minus 1/K.
 
-    `held_out` of the pool are left to test on by every repetition, others each time; 0: the inputs beyond the pool are
-    a test set of their own.
+    Every repetition holds out `held_out` random inputs of the pool; 0: inputs beyond the pool are the test set.
     """
 
     x: np.ndarray
@@ -54,11 +53,11 @@ class CurveData:
 
     @property
     def most(self) -> int:
-        """The largest training set that there can be."""
+        """Size of the largest possible training set."""
         return self.pool - self.held_out
 
     def split(self, repetition: int, seed: int) -> tuple[Int[np.ndarray, " most"], Int[np.ndarray, " test"]]:
-        """(rows in the order in which training sets take them, rows to test on): training sets are its beginnings."""
+        """(rows in random order, test rows): the training set of size n is the first n rows."""
         order = np.random.default_rng((seed, repetition)).permutation(self.pool)
         if self.held_out:
             return order[: self.most], order[self.most :]
@@ -66,10 +65,10 @@ class CurveData:
 
 
 def curve_data(x: Numbers, y: Targets, *, test: float | tuple[Numbers, Targets] = 0.2) -> CurveData:
-    """What learning curves are measured on: inputs and targets.
+    """Data of a learning curve: inputs and targets.
 
-    Whole numbers, text and booleans are classes, other numbers are targets to regress on, (N,) or (N, outputs).
-    test: (x, y) of their own, or the share of the data that every repetition leaves out to test on.
+    Whole numbers, text and booleans are classes, other numbers regression targets, (N,) or (N, outputs). test: a test
+    set (x, y), or the share of the data that every repetition holds out.
     """
     x, labels = _arrays("x", x, y)
     pool, held_out = len(x), 0
@@ -79,7 +78,7 @@ def curve_data(x: Numbers, y: Targets, *, test: float | tuple[Numbers, Targets] 
             shapes = (test_x.shape, test_labels.shape), (x.shape, labels.shape)
             raise ShapeError("test", *shapes, "inputs as those trained on", verb="has shapes")
         here, there = (next(kind for kind in _KINDS if a.dtype.kind in kind) for a in (labels, test_labels))
-        if here != there or np.result_type(labels, test_labels).kind not in here:  # int64 beside uint64 is float64
+        if here != there or np.result_type(labels, test_labels).kind not in here:  # int64 and uint64 give float64
             wanted = "floating targets in both, or classes of one kind"
             raise InvalidTypeError("test", test_labels.dtype, str(labels.dtype), wanted, verb="has y of dtype")
         x, labels = np.concatenate([x, test_x]).astype(x.dtype), np.concatenate([labels, test_labels])
@@ -102,7 +101,7 @@ def centred_classes(index: Int[np.ndarray, " n"], classes: int) -> Float[np.ndar
 
 
 def training_sizes(sizes: Sequence[int] | np.ndarray | None, pool: int, least: int) -> Int[np.ndarray, " sizes"]:
-    """The sizes to measure at, checked; None: doubling, up to half of the `pool` that may be trained on."""
+    """Check the training sizes; None: doubling, up to half of the `pool`."""
     if sizes is None:
         count = int(np.log2(max(pool / 2 / least, 1))) + 1
         return (pool // 2) // 2 ** np.arange(count)[::-1]
@@ -127,14 +126,14 @@ def _arrays(name: str, x: Numbers, y: Targets) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Trainable(Protocol):
-    """What is trained anew: it has `fit`, and it or what that returns has `predict`."""
+    """A model with `fit`; it, or the return value of `fit`, has `predict`."""
 
     def fit(self, x: np.ndarray, y: np.ndarray, /) -> object:
         """Learn the targets of inputs x."""
 
 
 def fresh(model: object, seed: int) -> Trainable:
-    """An untrained copy of `model`, with another seed where it has one; a function is called with the seed."""
+    """An untrained copy of `model`, with the given seed if it has one; a function is called with the seed."""
     if not hasattr(model, "fit"):
         made = model(seed) if callable(model) else model
         if not hasattr(made, "fit"):
@@ -153,10 +152,10 @@ def fresh(model: object, seed: int) -> Trainable:
 
 
 def errors_of(model: object, data: CurveData, train: np.ndarray, test: np.ndarray, seed: int) -> tuple[float, float]:
-    """(share of test inputs in another class, mean squared error) after training on the rows `train`; NaN for none.
+    """(classification error, mean squared error) on test inputs after training on the rows `train`; NaN if undefined.
 
-    Regressors are trained on targets, one-hot minus 1/K for classes; classifiers on the labels, and have no squared
-    error, as their outputs may be anything that grows with the class.
+    Regressors train on targets, one-hot minus 1/K for classes; classifiers train on labels and have no squared error,
+    since their outputs are not on the scale of targets.
     """
     learner = fresh(model, seed)
     regresses = data.classes is None or isinstance(learner, RegressorMixin)
@@ -176,7 +175,7 @@ def errors_of(model: object, data: CurveData, train: np.ndarray, test: np.ndarra
 
 
 def both_errors(data: CurveData, test: np.ndarray, outputs: np.ndarray) -> tuple[float, float]:
-    """(share of test inputs in another class, mean of |f(x) − y|²); outputs that are no numbers are wrong."""
+    """(classification error, mean of |f(x) − y|²); outputs that are NaN count as wrong."""
     squared = float(((outputs - data.targets[test]) ** 2).sum(axis=1).mean())
     if data.classes is None:
         return np.nan, squared
@@ -185,7 +184,7 @@ def both_errors(data: CurveData, test: np.ndarray, outputs: np.ndarray) -> tuple
 
 
 def _classes(fitted: object, data: CurveData, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The class of every row: labels as they are, of scores the largest, which never is one that is not a number."""
+    """The class of every row: the label, or the largest score, ignoring NaN."""
     if outputs.ndim == 1:
         return outputs
     names = getattr(fitted, "classes", getattr(fitted, "classes_", None))
@@ -207,9 +206,9 @@ class LearningCurve:
     """Errors on test inputs, (sizes, repetitions): `classification`, a share of inputs, and `squared`, summed over
     outputs; None where there is none.
 
-    `predicted` is the squared error that the pool's kernel predicts at each size; None where there is
-    no kernel, or none was asked for. Intervals are over repetitions, which all draw their training sets from the same
-    inputs, and what they test on, too, unless a test set was given: then that is the same for all.
+    `predicted` is the squared error that the pool's kernel predicts at each size; None where there is no kernel, or
+    `predict` is None. Intervals are over repetitions, which draw training sets, and test sets unless one is given, from
+    the same inputs.
     """
 
     model: str
@@ -222,7 +221,7 @@ class LearningCurve:
     def of(self, error: ErrorName | None = None) -> Float[np.ndarray, "sizes repetitions"]:
         """The errors of one kind; None: classification errors of classifiers, else squared errors.
 
-        Raises InvalidArgumentError where the model has none of it.
+        Raises InvalidArgumentError if the model has no such error.
         """
         error = error or ("squared" if self.classification is None else "classification")
         check_choice("error", error, get_args(ErrorName))
@@ -232,7 +231,7 @@ class LearningCurve:
         return found
 
     def estimates(self, error: ErrorName | None = None) -> tuple[Estimate, ...]:
-        """The mean over repetitions at each size, with Student's interval; none where all repetitions are equal."""
+        """The mean over repetitions at each size, with Student's interval; no interval if all repetitions are equal."""
         errors = self.of(error)
         top = 1.0 if errors is self.classification else np.inf
         return tuple(t_interval(row, self.confidence, (0.0, top)) for row in errors)
@@ -266,22 +265,22 @@ def learning_curve(
     confidence: float = 0.95,
     progress: Step = lambda done, total: None,
 ) -> LearningCurve:
-    """Train on nested sets of growing size, several times over, and measure the error on inputs never trained on.
+    """Train on nested sets of growing size, repeatedly, and measure the error on test inputs.
 
     Args:
         model: an infinite network, which is anything with `kernel` (a network, an `orbit_average`):
             kernel regression, whose kernel is computed once; or any object with `fit` and `predict` (an ensemble, a
-            `System`, estimators of scikit-learn, baselines), trained anew each time, or a function of a seed that
-            makes one.
+            `System`, estimators of scikit-learn, baselines), trained from scratch each time, or a function that
+            makes one from a seed.
         x: the inputs (N, …).
         y: their targets: whole numbers or text are classes, other numbers are regressed on.
-        test: the share of the data that every repetition draws to test on, or (x, y) of their own, the same for all.
+        test: the share of the data that every repetition holds out, or one test set (x, y) for all.
         sizes: of the training sets, increasing; None: doubling up to half of the data.
         repetitions: how many nested chains of training sets are drawn; two or more give intervals.
         kernel: of networks, "ntk" or "nngp".
         ridge: of networks; relative to the mean diagonal of the kernel of all data, and so the same at every size.
-        predict: for networks, the squared error that is to be expected: from the "spectrum" alone, from all "inputs"
-            (dearer, and true where some inputs are far easier than others), or None; `predictions` has the formulas.
+        predict: for networks, the squared error that is to be expected: from the "spectrum", from all "inputs"
+            (slower, and valid if some inputs are far easier than others), or None; `predictions` has the formulas.
         seed: of the orders, and of models that have one.
         progress: called with (done, total).
 
@@ -318,7 +317,7 @@ def learning_curve(
 
 
 def _name(model: object) -> str:
-    """What results call a model: its name, if it has one, else that of its type."""
+    """Name of a model in results: its `name`, else its type's."""
     names = (getattr(model, "name", None), getattr(model, "__name__", None), type(model).__name__)
     return next(name for name in names if isinstance(name, str))
 
@@ -331,7 +330,7 @@ def kernel_curve(
     ridge: float,
     predict: str | None,
 ) -> tuple[Float[np.ndarray, "two sizes repetitions"], Float[np.ndarray, " sizes"] | None]:
-    """Classification and squared errors of kernel regression, and the squared error that is predicted."""
+    """Measured classification and squared errors of kernel regression, and the predicted squared error."""
     errors = np.empty((2, len(sizes), len(splits)))
     for r, (order, test) in enumerate(splits):
         outputs = matrices.curve(data.targets, order, test, sizes, ridge)

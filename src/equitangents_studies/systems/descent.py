@@ -1,7 +1,7 @@
 """Inference: how a model comes from an architecture and data.
 
 NTK    all layers of infinitely wide networks trained for a time (inf: kernel regression)
-NNGP   the last layer alone: at time inf the Bayesian posterior's mean
+NNGP   only the last layer is trained: at time inf the mean of the Bayesian posterior
 NN     finite networks by stochastic gradient descent with momentum, η = c · 2/λ_max, c = 1
 NN+    c = 8 and an L² penalty, λ = 1e-7
 
@@ -56,8 +56,8 @@ _ROWS = 32  # inputs differentiated at once
 
 
 def largest_eigenvalue(net: FiniteNetwork, params: Params, x: Numbers, *, steps: int = 24) -> float:
-    """The largest eigenvalue of J Jᵀ/N, the tangent kernel between all outputs on x, over the number of inputs N, which
-    so many steps of Lanczos approach from below.
+    """Largest eigenvalue of J Jᵀ/N, the tangent kernel of all outputs on the N inputs x over N, by `steps` of Lanczos:
+    a lower bound that converges.
 
     It does not carry 1/K: the loss (1/2KN) Σ_i |f(x_i) − y_i|² over K outputs has the curvature λ_max/K.
 
@@ -71,7 +71,7 @@ def largest_eigenvalue(net: FiniteNetwork, params: Params, x: Numbers, *, steps:
     x = np.asarray(check_array("x", x, min_rank=2))
     leaves = jax.tree.leaves(params)
     if not leaves:
-        raise NetworkError("params holds no parameters, so there is no tangent kernel; expected those of net.init")
+        raise NetworkError("params", params, "those of net.init")
     dtype = np.dtype(leaves[0].dtype)
     rows = min(_ROWS, len(x))
     blocks = -(-len(x) // rows)
@@ -83,7 +83,7 @@ def largest_eigenvalue(net: FiniteNetwork, params: Params, x: Numbers, *, steps:
         start = np.zeros((blocks * rows, outputs), dtype)
         start[: len(x)] = np.random.default_rng(0).standard_normal((len(x), outputs))
         mask = np.arange(blocks * rows) < len(x)
-        diagonal, beside = _lanczos(
+        diagonal, off_diagonal = _lanczos(
             net,
             steps,
             params,
@@ -91,18 +91,18 @@ def largest_eigenvalue(net: FiniteNetwork, params: Params, x: Numbers, *, steps:
             jnp.asarray(start.reshape(blocks, rows, outputs)),
             jnp.asarray(mask.reshape(blocks, rows, 1), dtype),
         )
-    return _top(np.asarray(diagonal, np.float64) / len(x), np.asarray(beside, np.float64) / len(x), dtype)
+    return _top(np.asarray(diagonal, np.float64) / len(x), np.asarray(off_diagonal, np.float64) / len(x), dtype)
 
 
-def _top(diagonal: np.ndarray, beside: np.ndarray, dtype: np.dtype) -> float:
+def _top(diagonal: np.ndarray, off_diagonal: np.ndarray, dtype: np.dtype) -> float:
     """The largest eigenvalue of the tridiagonal matrix, up to where the Krylov space is exhausted."""
-    if not (np.isfinite(diagonal).all() and np.isfinite(beside).all()):
+    if not (np.isfinite(diagonal).all() and np.isfinite(off_diagonal).all()):
         raise NotFiniteError(
             "the tangent kernel holds NaN or infinite values: the network's derivatives are not finite"
         )
-    ended = np.flatnonzero(beside[:-1] <= 10 * np.finfo(dtype).eps * np.max(np.abs(diagonal)))
+    ended = np.flatnonzero(off_diagonal[:-1] <= 10 * np.finfo(dtype).eps * np.max(np.abs(diagonal)))
     steps = int(ended[0]) + 1 if len(ended) else len(diagonal)
-    off = beside[: steps - 1]
+    off = off_diagonal[: steps - 1]
     return float(np.linalg.eigvalsh(np.diag(diagonal[:steps]) + np.diag(off, 1) + np.diag(off, -1))[-1])
 
 
@@ -110,7 +110,7 @@ def _top(diagonal: np.ndarray, beside: np.ndarray, dtype: np.dtype) -> float:
 def _lanczos(
     net: FiniteNetwork, steps: int, params: Params, x: jax.Array, start: jax.Array, mask: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """(diagonal, what stands beside it) of the tridiagonal matrix; all earlier directions are taken out twice."""
+    """(diagonal, off-diagonal) of the tridiagonal matrix, with twofold full reorthogonalisation."""
 
     def pulled(total: Params, block: tuple[jax.Array, jax.Array]) -> tuple[Params, None]:
         inputs, v = block
@@ -139,17 +139,17 @@ def _lanczos(
 @final
 @dataclass(frozen=True)
 class GradientInference:
-    """Finite networks by stochastic gradient descent with momentum; the module says what η and λ are.
+    """Finite networks by stochastic gradient descent with momentum; the module's docstring defines η and λ.
 
     Args:
         c: η in units of 2/λ_max.
         weight_decay: λ of the penalty (λ/2) Σ |θ|².
         momentum: m.
         batch_size: samples a step.
-        epochs: at most so many.
+        epochs: at most this many.
         members: independent networks, member i a function of (seed, i).
         learning_rate: η itself; None: c · 2/λ_max, measured for every member at its initialisation.
-        eigenvalue_inputs: the training inputs that λ_max is measured on, the first so many; None: all.
+        eigenvalue_inputs: number of training inputs, the first ones, to measure λ_max on; None: all.
         stop_at: training accuracy at which a member stops; None: it never does.
         dtype: "float32" or "float64".
     """
@@ -193,7 +193,7 @@ class GradientInference:
         coupling: Transformation | None = None,
         watch: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> TrainedMembers:
-        """Members trained on x (N, …), targets y (N, K), classes `index` (N,).
+        """Train members on x (N, …), targets y (N, K), classes `index` (N,).
 
         `coupling`: start from the coupled initialisation of this transformation. `watch`: inputs and classes whose
         accuracy is noted after every epoch.
@@ -210,8 +210,8 @@ class GradientInference:
         trained = train(self, net, x, y, index, seed=seed, prepared=prepared, watch=watch)
         bad = int((~np.isfinite(trained.losses)).sum())
         if bad:
-            said = f"training diverged for {bad} of {self.members} members; lower c, which is {self.c}"
-            warnings.warn(said, ConvergenceWarning, stacklevel=3)
+            message = f"training diverged for {bad} of {self.members} members; lower c, which is {self.c}"
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
         return trained
 
     def learning_rates(self, net: FiniteNetwork, params: Params, x: np.ndarray) -> np.ndarray:
@@ -232,7 +232,7 @@ class TrainedMembers:
         net: their network.
         dtype: the precision in which they predict.
         params: stacked over members.
-        epochs: (members,), after how many epochs each was stopped, or the last.
+        epochs: (members,), the epoch at which each was stopped, or the last.
         losses: (members,), the mean loss of each one's last epoch, without the penalty.
         accuracies: (members,), on the training data at the end; NaN where there are no classes.
         watched: (epochs, members), accuracies on other data after every epoch; a stopped member's stay.
@@ -268,14 +268,14 @@ def train(
 ) -> TrainedMembers:
     """Train members 0 to `how.members` − 1 on x (N, …), targets y (N, K), classes `index` (N,) or None.
 
-    `prepared` changes stacked initial parameters.
+    The function `prepared` changes stacked initial parameters.
     """
     rule = _rule(how.momentum, how.weight_decay * y.shape[1])
     job = planned_job(net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype)
     dtype, outputs = job.dtype, y.shape[1]
 
     def some(ids: range) -> tuple[Params, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """The members `ids`, which share a call, after training."""
+        """Train the members `ids` in one call."""
         members, count = job.begin(ids), len(ids)
         with precision.scope(dtype):
             params = jax.tree.map(jnp.asarray, prepared(members.params()))
@@ -311,7 +311,7 @@ def train(
 
 
 def accuracies(net: FiniteNetwork, params: Params, x: np.ndarray, index: np.ndarray, dtype: str) -> np.ndarray:
-    """The share of inputs that each member classifies rightly, (members,); outputs that are not finite are wrong."""
+    """Accuracy of each member, (members,); outputs that are not finite count as wrong."""
     y = member_outputs(net, params, x, dtype)
     right = (y.argmax(axis=-1) == index) & np.isfinite(y).all(axis=-1)
     return right.mean(axis=1)
@@ -325,7 +325,7 @@ class _Rate(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _rule(momentum: float, decay: float) -> optax.GradientTransformation:
-    """Penalty, momentum, and the member's own learning rate, the last of the state; one object for equal arguments."""
+    """Penalty, momentum, and the member's learning rate, which is part of the state; cached by arguments."""
     penalty = [optax.add_decayed_weights(decay)] if decay else []
     return optax.chain(*penalty, *([optax.trace(momentum)] if momentum else []), _own_rate())
 

@@ -1,12 +1,12 @@
-"""Which architectures hold which: weights of the larger network that make it compute what the smaller one does.
+"""Inclusions of architectures: weights with which the larger network computes the smaller one's function.
 
 GAP_n ⊆ LAP_n ⊆ VEC_n ⊆ LCN_n ⊆ FCN_{dn}        on d positions, n channels
 LCN_n ⊆ VEC_{dn}
 
-GAP, LAP → VEC   a mean is a dense readout that reads all positions of a block alike
+GAP, LAP → VEC   a mean is a dense readout with equal weights for all positions of a block
 VEC → LCN        every position has the convolution's weights
-LCN → FCN        weights between what the window does not join are 0
-LCN → VEC        channel (p, i) computes channel i of position p; what it makes of other positions nobody reads
+LCN → FCN        weights outside of windows are 0
+LCN → VEC        channel (p, i) computes channel i of position p; its values at other positions are not read
 
 Scales differ: y = σ_w/√fan-in W x, so W is multiplied by the root of the quotient of the fans-in.
 
@@ -29,7 +29,7 @@ from equitangents_studies.systems.architectures import kind_of
 
 
 class Embedded(NamedTuple):
-    """A network and parameters of it."""
+    """A network and its parameters."""
 
     net: Sequential
     params: Params
@@ -95,7 +95,7 @@ def _route(source: str, target: str) -> list[Callable[[Embedded, tuple[int, ...]
 
 
 def _unpool(held: Embedded, shape: tuple[int, ...]) -> Embedded:
-    """Global or block means, then a readout: as a readout of all positions."""
+    """Replace a readout of global or block means by a readout of all positions."""
     net, params = held
     readout, positions = net.layers[-1], math.prod(shape[:-1])
     assert isinstance(readout, Dense), readout
@@ -103,14 +103,14 @@ def _unpool(held: Embedded, shape: tuple[int, ...]) -> Embedded:
     basis = np.eye(positions).reshape(positions, *shape[:-1], 1)
     means = np.asarray(Sequential(pool).apply(((),), basis), np.float64).reshape(positions, -1)  # (positions, blocks)
     w = np.asarray(params[-1]["w"], np.float64).reshape(means.shape[1], -1, readout.channels)
-    spread = np.einsum("pb,bcn->pcn", means, w) * math.sqrt(positions / means.shape[1])
-    end = params[-1] | {"w": _as(params[-1]["w"], spread.reshape(-1, readout.channels))}
+    weights = np.einsum("pb,bcn->pcn", means, w) * math.sqrt(positions / means.shape[1])
+    end = params[-1] | {"w": _as(params[-1]["w"], weights.reshape(-1, readout.channels))}
     depth = max(i for i, layer in enumerate(net.layers) if isinstance(layer, Relu)) + 1
     return Embedded(Sequential(*net.layers[:depth], Flatten(), readout), (*params[:depth], (), end))
 
 
 def _unshare(held: Embedded, shape: tuple[int, ...]) -> Embedded:
-    """Convolutions as locally connected layers."""
+    """Replace convolutions by locally connected layers."""
     positions = math.prod(shape[:-1])
     pairs: list[tuple[Layer, Params]] = []
     for layer, p in zip(held.net.layers, held.params, strict=True):
@@ -123,7 +123,7 @@ def _unshare(held: Embedded, shape: tuple[int, ...]) -> Embedded:
 
 
 def _fill(held: Embedded, shape: tuple[int, ...]) -> Embedded:
-    """Locally connected layers as dense ones on all positions' channels."""
+    """Replace locally connected layers by dense layers on the channels of all positions."""
     positions, channels = math.prod(shape[:-1]), shape[-1]
     pairs: list[tuple[Layer, Params]] = [(Flatten(), ())]
     for layer, p in zip(held.net.layers, held.params, strict=True):
@@ -143,7 +143,7 @@ def _fill(held: Embedded, shape: tuple[int, ...]) -> Embedded:
 
 
 def _position_channels(held: Embedded, shape: tuple[int, ...]) -> Embedded:
-    """Locally connected layers as convolutions with channels for every position."""
+    """Replace locally connected layers by convolutions with separate channels for every position."""
     positions = math.prod(shape[:-1])
     channels, wide = shape[-1], 1  # `wide` is how many times the channels the convolution's input has
     pairs: list[tuple[Layer, Params]] = []
@@ -173,19 +173,19 @@ def _embedded(pairs: list[tuple[Layer, Params]]) -> Embedded:
 
 
 def _taps(layer: LocallyConnected, p: Params, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Which position every tap reads (positions, taps), and its weights (positions, taps, channels in, channels)."""
+    """Positions read by every tap (positions, taps), and weights (positions, taps, channels in, channels)."""
     _check_plain(layer)
     reads = layer.positions_read(shape[:-1])
     return reads, np.asarray(p["w"], np.float64).reshape(*reads.shape, shape[-1], layer.channels)
 
 
 def _weights(p: Params, w: np.ndarray) -> dict[str, ArrayLike]:
-    """These weights and the bias of p, of all positions' channels side by side."""
+    """Parameters with weights w and the bias of p, for the channels of all positions."""
     return {"w": _as(p["w"], w)} | ({"b": p["b"].reshape(-1)} if "b" in p else {})
 
 
 def _settings(layer: Conv | LocallyConnected) -> dict[str, Any]:
-    """What convolutions and locally connected layers both take; the NTK parametrisation is that of either."""
+    """Arguments common to convolutions and locally connected layers."""
     return {name: value for name, value in vars(layer).items() if name != "parametrisation"}
 
 

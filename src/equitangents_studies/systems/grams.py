@@ -1,10 +1,10 @@
-"""Kernel matrices of a pool, each computed once; whatever is trained on parts of it takes sub-blocks.
+"""Kernel matrices of a pool, each computed once; training on parts of the pool uses sub-blocks.
 
 Kernels between inputs and their copies under a finite group: Θ_g(x, x′) = Θ(x, ρ(g)x′), each pair of inputs once. Of an
-invariant kernel Θ_{g⁻¹} = Θ_gᵀ, the mean over a subgroup H is the kernel of the network invariant under H, and
-(g, i), (h, j) ↦ Θ_{g⁻¹h}(x_i, x_j) that of all N|G| copies. It falls apart into one block Σ_q Θ_q ⊗ ρ(q) for each irrep
-ρ, of size N d, whose eigenvalues count d times. Targets that the group leaves alone live in the trivial irrep, whose
-block is |G| times the kernel of the invariant network: what the other irreps hold, that network has not to learn.
+invariant kernel Θ_{g⁻¹} = Θ_gᵀ, the mean over a subgroup H is the kernel of the network invariant under H, and (g, i),
+(h, j) ↦ Θ_{g⁻¹h}(x_i, x_j) that of all N|G| copies. It decomposes into one block Σ_q Θ_q ⊗ ρ(q) for each irrep ρ, of
+size N d, whose eigenvalues count d times. Invariant targets lie in the trivial irrep, whose block is |G| times the
+kernel of the invariant network: this network need not learn the other irreps.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PoolKernel:
 
     @property
     def unit(self) -> float:
-        """The mean diagonal of the pool's kernel, which ridges are relative to."""
+        """Mean diagonal of the pool's kernel; ridges are relative to it."""
         return float(np.diagonal(self.pool).mean(dtype=np.float64))
 
     def curve(
@@ -57,8 +57,8 @@ class PoolKernel:
     ) -> Float[np.ndarray, "sizes test outputs"]:
         """Predictions at `test` of kernel regression on the first n of `order`, for every size, from one factor.
 
-        K = L Lᵀ of the largest set holds those of all smaller ones: with V = L⁻¹ K(X, x) and Z = L⁻¹ Y the prediction
-        is V[:n]ᵀ Z[:n]. ridge: added to the diagonal, in the units of `unit`.
+        The factor of K = L Lᵀ contains those of all smaller sets: with V = L⁻¹ K(X, x) and Z = L⁻¹ Y the prediction is
+        V[:n]ᵀ Z[:n]. ridge: added to the diagonal, in the units of `unit`.
         """
         chosen = order[: sizes[-1]]
         K = self.matrix[np.ix_(chosen, chosen)].astype(np.float64)
@@ -85,7 +85,7 @@ class PoolKernel:
 def symmetric_kernel(
     net: KernelFunction, x: np.ndarray, kernel: KernelName, step: Step, rows: int | None = None
 ) -> Float[np.ndarray, "n columns"]:
-    """The kernel of x with the first `rows` of it (None: all), in tiles: off the diagonal one of each two."""
+    """Kernel of x with its first `rows` inputs (None: all), in tiles; symmetric tiles are computed once."""
     check_choice("kernel", kernel, get_args(KernelName))
     n, columns = len(x), len(x) if rows is None else rows
     starts = range(0, n, _ROWS)
@@ -128,7 +128,7 @@ class GroupGrams:
 
 
 def group_grams(net: KernelFunction, action: Action, x: np.ndarray, kernel: KernelName, step: Step) -> GroupGrams:
-    """Raises InvalidArgumentError where the kernel is not known to be invariant under the action."""
+    """Compute `GroupGrams`. Raises InvalidArgumentError unless the kernel is invariant under the action."""
     check_invariant(net, action, x)
     group = action.group
     elements = [g for g in range(group.order) if g <= group.inverse(g)]
@@ -141,7 +141,7 @@ def group_grams(net: KernelFunction, action: Action, x: np.ndarray, kernel: Kern
 
 
 def check_invariant(net: KernelFunction, action: Action, x: np.ndarray) -> None:
-    """Raise InvalidArgumentError unless Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′) is known of all inputs."""
+    """Raise InvalidArgumentError unless Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′) is known to hold for all inputs."""
     known = getattr(net, "invariant_under", None)
     if known is None or not known(action, x.shape[1:]):
         raise InvalidArgumentError(

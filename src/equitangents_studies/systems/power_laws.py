@@ -5,9 +5,9 @@ the data allow: y(l) = b₀ + b₁ (l − l̄) + Σ_j b_{j+1} (l − c_j)₊. Fo
 weighted sum of squared residuals, m(c) a linear function of the coefficients and v(c) its variance for unit noise, the
 profile likelihood interval of m is the union over all c of m(c) ± √(v(c) (T − R(c) + min R)), T = (variance) · t².
 
-The variance comes from repetitions or scatter. Of repetitions e_ij of size i, the relative deviations
-r_ij = e_ij/ē_i − 1 less their mean over sizes give the errors of points. That mean is what a repetition has in common
-at all sizes (an easy test set, a lucky order of images): it moves the height of a curve, not its slopes.
+The variance comes from repetitions or scatter. For errors e_ij of size i and repetition j, the relative deviations r_ij
+= e_ij/ē_i − 1 minus their mean over sizes give the errors of points. That mean is common to all sizes of a repetition
+(an easy test set, a lucky order of images): it moves the height of a curve, not its slopes.
 
 Data improve data efficiency (DIDE, arXiv 2207.04612) where the exponent grows.
 """
@@ -37,16 +37,14 @@ Linear = Float[np.ndarray, "places terms"]
 
 
 class Noise(NamedTuple):
-    """`variance` multiplies that of unit noise, `degrees` of freedom tell it; `shared` is the variance of all points'
-    common height.
-    """
+    """Noise `variance` in units of the weights', its `degrees` of freedom, and the variance `shared` by all points."""
 
     variance: float
     degrees: float
     shared: float = 0.0
 
     def steps(self, level: float, together: int = 1) -> float:
-        """How many standard errors an interval of `level` reaches: Student's t, for several numbers together Scheffé's.
+        """Half width of an interval in standard errors: Student's t, or Scheffé's for several numbers `together`.
 
         >>> round(Noise(1.0, math.inf).steps(0.95), 2), round(Noise(1.0, 8).steps(0.95, 2), 2)
         (1.96, 2.99)
@@ -58,7 +56,7 @@ class Noise(NamedTuple):
 class LogPoints:
     """Logarithms of sizes and mean errors, with weights 1/variance; `deviations` (S, repetitions) are relative.
 
-    `degrees` of freedom of the variances: 0, without `deviations`, where the errors are not repeated.
+    `degrees` of freedom of the variances: 0 if errors are not repeated (then there are no `deviations`).
     """
 
     l: Float[np.ndarray, " points"]
@@ -74,7 +72,7 @@ class LogPoints:
         return np.concatenate([np.broadcast_to(plain, (len(knots), *plain.shape)), hinges], axis=2)
 
     def at_knots(self, knots: Float[np.ndarray, "places breaks"]) -> Lines:
-        """The fit for each place of the knots."""
+        """Fits for each placement of the knots, a row of `knots`."""
         scaled = self.terms(self.l, knots) * np.sqrt(self.weights)[:, None]
         Q, R = np.linalg.qr(scaled)
         inverse = np.linalg.inv(R)
@@ -85,9 +83,9 @@ class LogPoints:
         return Lines(self, knots, coefficients, covariances, (residual**2).sum(axis=1))
 
     def fit(self, segments: int) -> Lines:
-        """One line, or two that meet at a knot, which counts for both.
+        """Fit one line, or two that meet at a knot (a point at the knot counts for both).
 
-        The first and the last hold at least 3 points, or 2 of fewer than 3 · segments + 2.
+        The outer segments hold at least 3 points, or 2 if there are fewer than 3 · segments + 2.
         """
         if segments == 1:
             return self.at_knots(np.empty((1, 0)))
@@ -114,12 +112,12 @@ class Lines:
 
     @property
     def best(self) -> int:
-        """The most likely place of the knots, with the least squares."""
+        """Index of the most likely placement of the knots."""
         return int(np.argmin(self.squares))
 
     @property
     def segments(self) -> int:
-        """One more than there are knots."""
+        """Number of segments, one more than knots."""
         return self.knots.shape[1] + 1
 
     def slope(self, segment: int) -> Linear:
@@ -132,11 +130,11 @@ class Lines:
         return self.points.terms(np.array([math.log(size)]), self.knots)[:, 0]
 
     def value(self, of: Linear) -> float:
-        """What a linear function is at the best place."""
+        """Value of a linear function at the best place."""
         return float(of[self.best] @ self.coefficients[self.best])
 
     def interval(self, of: Linear, noise: Noise, t: float, *, shared: bool = False) -> tuple[float, float]:
-        """Profile likelihood interval of a linear function, at t standard errors; with the variance that is shared."""
+        """Profile likelihood interval of a linear function, at t standard errors, plus the `shared` variance."""
         centre = (of * self.coefficients).sum(axis=1)
         own = np.einsum("pi,pij,pj->p", of, self.covariances, of)
         slack = noise.variance * t**2 - (self.squares - self.squares[self.best])
@@ -153,7 +151,7 @@ class Lines:
 
     @property
     def noise(self) -> Noise:
-        """What is known of the points' errors, unless they scatter about the fit by more."""
+        """Noise of the points: from repetitions, or from the scatter about the fit if that is larger."""
         points, spare = self.points, len(self.points.l) - 2 * self.segments
         squares = float(self.squares[self.best])
         if points.deviations is None:
@@ -171,7 +169,7 @@ class Lines:
         return Noise(variance, degrees, float(points.deviations.mean(axis=0).var(ddof=1)) / count)
 
     def _std_of_slopes(self, deviations: np.ndarray) -> float:
-        """How much the slopes of single repetitions vary, over what independent errors of the points would do."""
+        """Standard deviation of single repetitions' slopes over that expected from independent errors of the points."""
         X = self.points.terms(self.points.l, self.knots[self.best : self.best + 1])[0]
         covariance, ratios = self.covariances[self.best], []
         lever = covariance @ (X * self.points.weights[:, None]).T
@@ -194,23 +192,23 @@ def measured_points(sizes: Float[np.ndarray, " points"], errors: np.ndarray) -> 
         deviations = repeated / means[:, None] - 1
         own = deviations - deviations.mean(axis=0)
         variances = (own**2).sum(axis=1) / (count - 1) * len(l) / (len(l) - 1)
-        if variances.max() > 1e-24:  # repetitions that are all alike tell nothing
+        if variances.max() > 1e-24:  # equal repetitions have no variance to estimate
             degrees = max((len(l) - 1) * (count - 1) - 2.0, 1.0)
             return LogPoints(l, y, count / _smooth(l, variances, count), degrees, deviations)
     return LogPoints(l, y, np.ones(len(l)))
 
 
 def _smooth(l: np.ndarray, variances: np.ndarray, count: int) -> np.ndarray:
-    """Variances as a power of the size, as far as `count` repetitions tell that they change with it (Stein)."""
+    """Variances as a power law of the size, shrunk towards a constant according to `count` repetitions (Stein)."""
     if len(l) < 3:
         return np.full(len(l), variances.mean())
-    floor = np.maximum(variances, 1e-3 * variances.mean())
-    (slope, _), covariance = np.polyfit(l, np.log(floor), 1, cov="unscaled")
+    bounded = np.maximum(variances, 1e-3 * variances.mean())
+    (slope, _), covariance = np.polyfit(l, np.log(bounded), 1, cov="unscaled")
     of_logarithm = float(scipy.special.polygamma(1, (count - 1) / 2))  # variance of the logarithm of χ²
     error = covariance[0, 0] * of_logarithm  # of the slope, were there none
     slope *= max(0.0, 1 - error / slope**2) if slope else 0.0
     shape = np.exp(slope * (l - l.mean()))
-    return shape * np.mean(floor / shape)
+    return shape * np.mean(bounded / shape)
 
 
 @dataclass(frozen=True)
@@ -232,7 +230,7 @@ class Growth:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PowerLaw:
-    """A fitted learning curve; `exponents` are α of each segment, `cusps` the sizes where one gives way to the next.
+    """A fitted learning curve; `exponents` are α of each segment, `cusps` the sizes between segments.
 
     The intervals of all exponents and cusps hold together in `confidence` of fits (Bonferroni), given that the first
     and the last segment hold three sizes or more, those at cusps included (two, of fewer than 3 · segments + 2 sizes).
@@ -247,18 +245,18 @@ class PowerLaw:
 
     @property
     def exponent(self) -> Estimate:
-        """The exponent of the last segment, by which errors go on to fall."""
+        """The exponent of the last segment."""
         return self.exponents[-1]
 
     @property
     def cusp(self) -> Estimate:
-        """The only cusp. Raises InvalidArgumentError where there is none."""
+        """The only cusp. Raises InvalidArgumentError if there is none."""
         if not self.cusps:
             raise InvalidArgumentError("cusps", 0, 1, "fit two segments", verb="are")
         return self.cusps[0]
 
     def at(self, size: float) -> Estimate:
-        """The error at any size, with its interval; beyond the data the last power law is taken to go on."""
+        """The error at any size, with its interval; beyond the data the last power law is extrapolated."""
         check_number("size", size, "a positive number", lambda n: n > 0)
         of, noise = self.lines.level(size), self.lines.noise
         t = noise.steps(self.confidence, len(self.exponents))  # the height, and where the cusps are
@@ -284,7 +282,7 @@ def fit_power_law(
     *,
     confidence: float = 0.95,
 ) -> PowerLaw:
-    """Fit error = a n^−α with `segments` exponents, joined at cusps whose places are fitted, too.
+    """Fit error = a n^−α with `segments` exponents, joined at fitted cusps.
 
     Args:
         sizes: training sizes (S,), increasing.

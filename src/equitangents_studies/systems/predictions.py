@@ -1,7 +1,7 @@
-"""The learning curve that a kernel predicts, for a finite pool; and whether training sets show another one.
+"""The learning curve that a kernel predicts for a finite pool, compared with measured errors.
 
 Of P inputs with kernel matrix K = Σ_i Λ_i u_i u_iᵀ and targets y, n = pP are drawn without replacement and trained on
-with ridge δ. Treating all single inputs alike (the cavity argument), the mean prediction is K (K + κ)⁻¹ y with
+with ridge δ. If all inputs are treated alike (the cavity argument), the mean prediction is K (K + κ)⁻¹ y with
     κ = (δ + s)/p − s,    1/(κ + s) = (1/P) Σ_i 1/(Λ_i + κ),
 s the mean variance left at an input that was not drawn, and the mean squared error on the inputs not drawn is
     R = (κ + s)² (1/P) Σ_i (u_iᵀ y)²/(Λ_i + κ)²  /  (1 − ((1 − p)/p) (1/P) Σ_i ((Λ_i − s)/(Λ_i + κ))²).
@@ -9,15 +9,15 @@ For n ≪ P this omniscient estimate is that of Bordelon et al. 2020, Canatar et
 λ/(λ + κ′) + δ/κ′ with λ = Λ/P; at n = P it is generalised cross-validation, which Wei et al. 2022 find to hold beyond
 it.
 
-With a variance of its own for every input, s_i is what is left of input i's variance, 1/A_ii = (δ + s_i)/p with
+With one variance per input, s_i is the remaining variance of input i, 1/A_ii = (δ + s_i)/p with
 A = (K + diag κ)⁻¹, κ_i = (δ + s_i)/p − s_i, found by Anderson's iteration on log s. With c_i = κ_i + s_i the residuals
 of inputs that were not drawn have the mean c_i (A y)_i and the mean square r_i,
     r_i = c_i² [ (A y)_i² + ((1 − p)/p) Σ_{j≠i} A_ij² r_j ].
 At n = P, c_i (A y)_i is the residual of leaving i out, exactly. Data with inputs that are far easier than others (all
-ones of MNIST look alike) need this; the spectrum alone does not know which inputs are easy.
+ones of MNIST look alike) need this; the spectrum does not show which inputs are easy.
 
-Both average over many inputs none of which matters alone. Where inputs nearly repeat each other they can be hundreds of
-times too low, and nothing in the spectrum tells: compare them with what training sets show.
+Both assume many inputs, none of which dominates. If inputs nearly repeat each other they can be hundreds of times too
+low, which the spectrum does not show: compare them with measured errors.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PoolSpectrum:
         """(κ, s) for n = `size` inputs drawn from the pool and the ridge δ, in the units of the kernel."""
         n, P, values = self._check(size, ridge), self.size, self.eigenvalues
         p = n / P
-        if not values.any():  # inputs tell nothing of one another, nor of themselves
+        if not values.any():  # a zero kernel carries no information
             return ridge / p, 0.0
         if n == P:
             return ridge, 1 / float(np.mean(1 / (values + ridge))) - ridge
@@ -78,8 +78,8 @@ class PoolSpectrum:
         kappa, s = self.effective_ridge(size, ridge)
         p = size / self.size
         bias = (kappa + s) ** 2 * float(np.mean(self.power / (self.eigenvalues + kappa) ** 2))
-        spread = float(np.mean(((self.eigenvalues - s) / (self.eigenvalues + kappa)) ** 2))
-        return bias / (1 - (1 - p) / p * spread)
+        reduction = float(np.mean(((self.eigenvalues - s) / (self.eigenvalues + kappa)) ** 2))
+        return bias / (1 - (1 - p) / p * reduction)
 
     def risks(self, sizes: Numbers, ridge: float = 0.0) -> Float[np.ndarray, " sizes"]:
         """`risk` at many sizes."""
@@ -87,7 +87,9 @@ class PoolSpectrum:
 
     def _check(self, size: float, ridge: float) -> float:
         if not (0 < size <= self.size):
-            raise InvalidArgumentError("size", size, range(1, self.size + 1), "the pool tells of sizes up to its own")
+            raise InvalidArgumentError(
+                "size", size, range(1, self.size + 1), "predictions reach up to the size of the pool"
+            )
         check_number("ridge", ridge, "a finite number ≥ 0", lambda r: r >= 0)
         positive = int((self.eigenvalues > 0).sum())
         if ridge == 0 and size >= positive:
@@ -100,7 +102,7 @@ class PoolSpectrum:
 def pool_spectrum(K: Numbers, y: Numbers) -> PoolSpectrum:
     """Eigenvalues of the pool's kernel matrix K (P, P) and the power of its targets y, (P,) or (P, outputs).
 
-    Eigenvalues up to P·ε·Λ_max, which rounding makes of 0, count as 0; ε is that of K's own precision, if it is larger.
+    Eigenvalues up to P·ε·Λ_max count as 0, as they are rounding errors; ε is at least that of K's precision.
 
     >>> spectrum = pool_spectrum(np.eye(4), np.array([1.0, -1.0, 1.0, -1.0]))
     >>> spectrum.risk(2)  # nothing can be learnt of other inputs
@@ -121,8 +123,8 @@ def pool_spectrum(K: Numbers, y: Numbers) -> PoolSpectrum:
 def omniscient_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float = 0.0) -> Float[np.ndarray, " sizes"]:
     """The squared error that the spectrum predicts of kernel regression on n of the pool's inputs, for every size.
 
-    K: kernel matrix (P, P) of the pool; y: its targets, (P,) or (P, outputs); ridge: added to the diagonal, as it is,
-    not relative to it. The error is the mean over inputs that are not trained on, summed over outputs.
+    K: kernel matrix (P, P) of the pool; y: its targets, (P,) or (P, outputs); ridge: added to the diagonal, in absolute
+    terms, not relative to it. The error is the mean over inputs that are not trained on, summed over outputs.
 
     Sources: Bordelon, Canatar & Pehlevan 2020 (arXiv 2002.02561); Simon et al. 2023 (arXiv 2110.03922); Wei, Hu &
     Steinhardt 2022 (arXiv 2203.06176). The correction for a finite pool is ours; the module has the formula.
@@ -136,10 +138,10 @@ def omniscient_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float = 0.
 
 
 def cavity_risk(K: Numbers, y: Numbers, sizes: Numbers, *, ridge: float = 0.0) -> Float[np.ndarray, " sizes"]:
-    """The squared error to expect of kernel regression on n of the pool's inputs, for every size.
+    """Expected squared error of kernel regression on n of the pool's inputs, for every size.
 
-    Arguments and result as those of `omniscient_risk`; it costs about ten inversions of K for every size, and holds for
-    sizes up to the pool's own. The correction is ours; the module has the formulas.
+    Arguments and result are those of `omniscient_risk`; it costs about ten inversions of K per size, and holds up to
+    the size of the pool. The correction is ours; the module has the formulas.
 
     >>> x = np.linspace(0, 1, 40)
     >>> K = np.exp(-np.abs(x[:, None] - x))
@@ -162,9 +164,9 @@ def _input_risks(
     ridge: float,
     start: float,
 ) -> Float[np.ndarray, " pool"]:
-    """r_i, summed over outputs: the squared error at each input when it is not among the `size` that are drawn.
+    """r_i, summed over outputs: the squared error at each input if it is not among the `size` drawn inputs.
 
-    start: a guess of all s_i, such as the one that the spectrum gives.
+    start: initial values of s_i, such as those from the spectrum.
     """
     p = size / len(K)
     A, s = _variances(K, p, ridge, start)
@@ -172,9 +174,9 @@ def _input_risks(
     own = ((c[:, None] * (A @ y)) ** 2).sum(axis=1)
     if p == 1:
         return own
-    spread = A**2 * ((1 - p) / p * c[:, None] ** 2)
-    np.fill_diagonal(spread, 0.0)
-    return np.asarray(scipy.linalg.solve(np.eye(len(K)) - spread, own, overwrite_a=True, check_finite=False))
+    matrix = A**2 * ((1 - p) / p * c[:, None] ** 2)
+    np.fill_diagonal(matrix, 0.0)
+    return np.asarray(scipy.linalg.solve(np.eye(len(K)) - matrix, own, overwrite_a=True, check_finite=False))
 
 
 def _variances(K: np.ndarray, p: float, ridge: float, start: float) -> tuple[np.ndarray, np.ndarray]:

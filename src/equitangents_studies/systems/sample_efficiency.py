@@ -1,4 +1,4 @@
-"""By what factor fewer samples give the same errors, from two learning curves at the same sizes.
+"""Sample-efficiency ratios: the factor in samples at equal errors, from two learning curves at the same sizes.
 
 log f = mean over errors E that both curves reach of log n₀(E) − log n₁(E), with sizes interpolated on logarithms; or
 that difference at one error, the smallest that both reach: what the better curve saves of the largest training set.
@@ -21,9 +21,8 @@ _LEVELS = 33  # errors at which curves are compared
 def log_factor(
     sizes: Float[np.ndarray, " sizes"], first: Float[np.ndarray, " sizes"], second: Float[np.ndarray, " sizes"]
 ) -> float:
-    """log f: the first curve needs f times the samples of the second. NaN where no error is on both curves.
-
-    A curve that rises in places is taken to fall there not at all.
+    """log f: the first curve needs f times the samples of the second. NaN if no error is on both curves. A curve that
+    rises in places is treated as constant there.
 
     >>> n = np.array([10.0, 20, 40, 80])
     >>> round(float(np.exp(log_factor(n, 1 / n, 1 / (3 * n)))), 6)
@@ -45,8 +44,7 @@ def log_factor_at_end(
 ) -> float:
     """log f at the smallest error that both curves reach, the worse one with its largest training set.
 
-    Where the better curve is below that error from the start, its smallest training set is taken. NaN where an error
-    is not positive.
+    If the better curve starts below that error, its smallest training set is used. NaN if an error is not positive.
 
     >>> n = np.array([10.0, 20, 40, 80])
     >>> round(float(np.exp(log_factor_at_end(n, 1 / n, 1 / (3 * n)))), 6)
@@ -62,13 +60,11 @@ def log_factor_at_end(
 
 
 def jackknifed(log: float, without: Float[np.ndarray, " parts"], level: float) -> Estimate:
-    """exp of `log` with Student's interval of the pseudo-values; `without` leaves out one sample, or part, at a
-    time.
-    """
+    """exp of `log` with Student's interval of pseudo-values; `without` leaves out one sample or part at a time."""
     if len(without) < 2 or not (math.isfinite(log) and np.isfinite(without).all()):
         return no_interval(math.exp(log), level)
-    spread = t_interval((len(without) - 1) * (without.mean() - without), level)
-    return Estimate(math.exp(log), math.exp(log + spread.low), math.exp(log + spread.high), level)
+    change = t_interval((len(without) - 1) * (without.mean() - without), level)
+    return Estimate(math.exp(log), math.exp(log + change.low), math.exp(log + change.high), level)
 
 
 def measured_factor(
@@ -85,10 +81,10 @@ def measured_factor(
 
 
 def _falling(errors: np.ndarray) -> np.ndarray | None:
-    """Logarithms of errors, where they rise those before; None where an error is not positive."""
+    """Running minimum of log errors; None if an error is not positive."""
     return np.minimum.accumulate(np.log(errors)) if (errors > 0).all() else None
 
 
 def _strict(falling: np.ndarray) -> np.ndarray:
-    """Falling everywhere, by steps too small to matter, so that it has an inverse."""
+    """Make a curve strictly decreasing by negligible steps, so that it has an inverse."""
     return falling - 1e-12 * np.arange(len(falling))

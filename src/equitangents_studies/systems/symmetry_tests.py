@@ -45,7 +45,8 @@ def energy_test(
     """Permutation test of the hypothesis that rows of a and of b, two or more each, have one law.
 
     The statistic is the energy distance 2 E|a − b| − E|a − a′| − E|b − b′| over distinct rows (Székely & Rizzo 2013);
-    the p-value is the share of `permutations` random divisions, the given one among them, with one at least as large.
+    the p-value is the share of `permutations` random divisions (including the given one) with at least the same
+    statistic.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -80,7 +81,7 @@ _FEWEST = 16  # members of each sample
 @final
 @dataclass(frozen=True)
 class SymmetryResult:
-    """What a test of algorithmic symmetry found.
+    """Result of a test of algorithmic symmetry.
 
     Args:
         verdict: "symmetric", "not symmetric" or "not decided".
@@ -96,7 +97,7 @@ class SymmetryResult:
 
     @property
     def symmetric(self) -> bool | None:
-        """True, False, or None where it is not decided."""
+        """True, False, or None if undecided."""
         return {"symmetric": True, "not symmetric": False}.get(self.verdict)
 
 
@@ -111,10 +112,10 @@ def algorithmic_symmetry(
     members: int | None = None,
     level: float = 0.01,
 ) -> SymmetryResult:
-    """Whether predictions stay when training and test inputs are moved together by a random element of `group`.
+    """Test whether predictions are unchanged when a random element of `group` moves training and test inputs.
 
     Args:
-        system: the architecture and inference; what its data group draws moves the inputs before anything else.
+        system: the architecture and inference; its own transformation moves the inputs first.
         group: "I", "O(3)xI", "O(3)^d", "P(3d)" or "O(3d)".
         x: training inputs (N, *positions, channels); None: `textures` of 8 × 8 × 3 with 3 classes.
         y: labels or targets.
@@ -159,10 +160,10 @@ _SHAPE, _SAMPLES, _CLASSES = (4, 4, 3), 12, 3  # of each case
 def false_alarm_rate(
     system: System, group: str, *, cases: int = 200, members: int = 8, level: float = 0.05, seed: int = 0
 ) -> Estimate:
-    """How often the two-sample test at `level` rejects where `system` is symmetric: the share of `cases`.
+    """Rate at which the two-sample test at `level` rejects a symmetric `system`, over `cases`.
 
-    Every case has inputs, an element of the group and seeds of its own. The interval is that of Clopper & Pearson at
-    95 %, over cases. It should hold numbers up to `level`, but for a system that is not symmetric.
+    Every case has its own inputs, group element and seeds. The interval is that of Clopper & Pearson at 95 %, over
+    cases. It should contain numbers up to `level` if the system is symmetric.
     """
     rejected = 0
     for case in range(check_whole("cases", cases, 1)):
@@ -171,7 +172,7 @@ def false_alarm_rate(
         data = Sample(x[:_SAMPLES], np.arange(_SAMPLES) % _CLASSES, x[_SAMPLES:])
         result = _by_two_samples(own, tau, data, case, members, level)
         if not np.isfinite(result.number):
-            raise InvalidArgumentError(f"case {case} of {cases} has predictions that are not finite; lower c")
+            raise InvalidArgumentError("c", case, remedy="lower c", verb="gives predictions not finite in case")
         rejected += result.verdict == "not symmetric"
     low, high = binomial_ends(rejected / cases, cases, 0.95, (0.0, 1.0))
     return Estimate(rejected / cases, low, high, 0.95)
@@ -208,7 +209,7 @@ def _by_two_samples(
 def _both(
     system: System, other: System, tau: Transformation, data: Sample, coupling: Transformation | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Predictions of `system`, and those of `other` where τ moves everything; of finite networks every member's."""
+    """Predictions of `system`, and of `other` with all inputs moved by τ; for finite networks of every member."""
     here = fit_moved(system, data.x, data.y, None)
     there = fit_moved(other, tau(data.x), data.y, coupling)
     if isinstance(system.inference, KernelInference):
@@ -217,7 +218,7 @@ def _both(
 
 
 def relative(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest |a − b| over the largest |b|; NaN where anything is not finite."""
+    """The largest |a − b| over the largest |b|; NaN if an entry is not finite."""
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         return float("nan")
     return float(np.max(np.abs(np.asarray(a, np.float64) - b)) / np.max(np.abs(b)))
@@ -226,10 +227,10 @@ def relative(a: np.ndarray, b: np.ndarray) -> float:
 def _data(x: Numbers | None, y: Numbers | None, x_test: Numbers | None) -> Sample:
     if x is None:
         if y is not None or x_test is not None:
-            raise InvalidArgumentError("y or x_test is given without x; expected all data or none")
+            raise InvalidArgumentError("x", None, "all data or none")
         return sample_data()
     if y is None:
-        raise InvalidArgumentError("y is None; expected labels or targets of x")
+        raise InvalidArgumentError("y", None, "labels or targets of x")
     x = np.asarray(check_array("x", x, min_rank=2))
     x_test = x if x_test is None else np.asarray(check_array("x_test", x_test, min_rank=2))
     return Sample(x, np.asarray(y), x_test)

@@ -1,4 +1,4 @@
-"""A learning system: what moves the data, an architecture, and an inference algorithm."""
+"""A learning system: a data transformation, an architecture, and an inference algorithm."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class System:
     """The triple (data, model, inference): a record that is fitted to data.
 
     Args:
-        data: what moves training and test inputs alike: the name of a group, of which `seed` draws an element, or a
-            `Transformation`. "I": nothing does.
+        data: the transformation of training and test inputs: the name of a group, of which `seed` draws an element,
+            or a `Transformation`. "I": none.
         architecture: a name ("VEC", with the source's depth and width), what `architecture(...)` returns, or any
             network with `init` and `apply` (or `kernel`). A final Dense layer is given as many outputs as there are
             classes; other networks must have them.
@@ -58,11 +58,11 @@ class System:
         check_whole("seed", self.seed, 0)
 
     def with_seed(self, seed: int) -> System:
-        """This system with another seed: another element of its group, other members."""
+        """This system with another seed, hence another group element and other members."""
         return System(self.data, self.architecture, self.inference, seed)
 
     def transformation(self, shape: tuple[int, ...]) -> Transformation:
-        """What moves signals of `shape` = (*positions, channels)."""
+        """The transformation of signals of `shape` = (*positions, channels)."""
         if isinstance(self.data, Transformation):
             return self.data
         return transformation(self.data, shape, seed=self.seed)
@@ -80,7 +80,7 @@ class System:
 def fit_moved(
     system: System, x: Numbers, y: Numbers, tau: Transformation | None, watch: tuple[Numbers, Targets] | None = None
 ) -> FittedSystem:
-    """As `system.fit`, from the coupled initialisation of `tau` on data that τ moved before; None: a plain one."""
+    """As `system.fit` on data already moved by `tau`, from its coupled initialisation (None: a plain one)."""
     x = np.asarray(check_array("x", x, min_rank=2))
     targets, classes, index = _targets(y, len(x))
     if watch is not None and not (isinstance(watch, tuple | list) and len(watch) == 2):
@@ -90,7 +90,7 @@ def fit_moved(
     move = system.transformation(x.shape[1:])
     if isinstance(system.inference, KernelInference):
         if watch is not None:
-            raise InvalidArgumentError("watch is given, and a kernel has no epochs; expected None")
+            raise InvalidArgumentError("watch", watch, "None, since a kernel has no epochs")
         return FittedSystem(system, move, classes, system.inference.fit(net, move(x), targets))
     noted = None
     if watch is not None:
@@ -103,13 +103,13 @@ def fit_moved(
 @final
 @dataclass(frozen=True, eq=False)
 class FittedSystem:
-    """A trained system; inputs are given as they are, and moved by its transformation.
+    """A trained system; it moves upright inputs by its transformation.
 
     Args:
-        system: what was fitted.
-        transformation: what moves inputs.
+        system: the system that was fitted.
+        transformation: moves inputs.
         classes: the labels in order of the outputs; None where targets were numbers.
-        model: what inference made.
+        model: the model that inference fitted.
     """
 
     system: System
@@ -128,7 +128,7 @@ class FittedSystem:
         return self.model.predict_members(self.transformation(x))
 
     def score(self, x: Numbers, y: Numbers) -> float:
-        """The share of inputs whose label y (N,) the mean prediction has."""
+        """Accuracy of the mean prediction for labels y (N,)."""
         return float(self._right(self.predict, x, y))
 
     def member_scores(self, x: Numbers, y: Numbers) -> np.ndarray:
@@ -143,14 +143,14 @@ class FittedSystem:
 
     @property
     def trained(self) -> TrainedMembers:
-        """What became of the members in training: epochs, losses, accuracies."""
+        """The members' training: epochs, losses, accuracies."""
         if isinstance(self.model, InfiniteEnsemble):
             raise InvalidArgumentError("a kernel is not trained in epochs")
         return self.model
 
 
 def _targets(y: Targets, samples: int) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """(targets (N, K), the classes, each sample's class); numbers have no classes."""
+    """(targets (N, K), classes, class index of each sample); the last two are None for numbers."""
     labels = np.asarray(y)
     if labels.dtype.kind == "f":
         targets = np.asarray(check_array("y", labels, rank=(1, 2)), np.float64)
@@ -167,7 +167,7 @@ def _targets(y: Targets, samples: int) -> tuple[np.ndarray, np.ndarray | None, n
 
 
 def _labels(y: Targets, samples: int, of: str, name: str) -> np.ndarray:
-    """Labels, one a sample; `of` and `name` are what errors call inputs and labels."""
+    """Check labels, one per sample; `of` and `name` are the names of inputs and labels in errors."""
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise ShapeError(name, labels.shape, "labels (N,)")
@@ -178,7 +178,7 @@ def _labels(y: Targets, samples: int, of: str, name: str) -> np.ndarray:
 
 
 def _numbers(classes: np.ndarray | None, y: Targets, samples: int, of: str = "x", name: str = "y") -> np.ndarray:
-    """The number of each label among the classes; −1 for labels that were not in training."""
+    """Class index of each label; −1 for labels that were not in training."""
     if classes is None:
         raise InvalidArgumentError("the system was fitted to numbers; a score needs labels as y")
     labels = _labels(y, samples, of, name).tolist()

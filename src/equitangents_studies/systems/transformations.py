@@ -1,8 +1,8 @@
-"""What moves data: groups by name, a random element of one, a path from the identity; and a generated set of textures.
+"""Groups that act on data, random elements, paths from the identity; and generated textures.
 
 Groups, subgroups of O(cd), which acts on all c channels of all d positions at once:
 
-I         the identity alone
+I         only the identity
 O(c)xI    one rotation or reflection of the channels, the same at every position
 O(c)^d    one of its own at every position
 P(cd)     permutations of all coordinates, channels and positions alike
@@ -16,8 +16,8 @@ n its size: so E|Ax|² = |x|², and t is the length that a signal has gone, in u
 rotations, the part of the group that is connected with the identity.
 
 Textures of class k are white noise through filters of the class, x(p) = Σ_u F_k(u) z(p − u) on a torus, 3 taps a side,
-F_k(u) a random matrix of the channels. Their law is the same at every position, and under O(c)xI another set of filters
-has it; a different matrix at every position destroys it.
+F_k(u) a random matrix of the channels. Their law is the same at every position, and O(c)xI maps it to that of other
+filters; a different matrix at every position destroys it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _KINDS = {
 NAMES = tuple(_KINDS)
 """The five groups of Xiao & Pennington 2022, in the names of images with 3 channels."""
 
-_HELD = {"O(3d)": {"P(3d)", "O(3)^d", "O(3)xI"}, "O(3)^d": {"O(3)xI"}}  # besides the identity and the group itself
+_HELD = {"O(3d)": {"P(3d)", "O(3)^d", "O(3)xI"}, "O(3)^d": {"O(3)xI"}}  # apart from the identity and the group itself
 
 
 @dataclass(frozen=True)
@@ -78,17 +78,17 @@ class DataGroup:
 
     @property
     def kind(self) -> str:
-        """The name with 3 for the channels."""
+        """The group's name with 3 for the channels, such as "O(3)^d"."""
         return next(kind for kind, made in _KINDS.items() if made == (self.letter, self.reach))
 
     @property
     def name(self) -> str:
-        """The name with these channels, such as "O(3)^d"."""
+        """The group's name with the actual number of channels."""
         return self.kind.replace("3", str(self.channels))
 
     @property
     def size(self) -> int:
-        """How many coordinates one element's matrix moves: c, or cd for groups that reach all."""
+        """Size of an element's matrix: c, or cd for groups that act on all coordinates."""
         return self.channels * (self.positions if self.reach == "all" else 1)
 
     @property
@@ -143,10 +143,10 @@ def expected_symmetry(name: str, group: str, shape: tuple[int, ...], *, finite: 
 
 
 def haar(rng: np.random.Generator, size: int) -> Float[np.ndarray, "size size"]:
-    """One matrix of O(size), made in the memory of one matrix.
+    """A Haar-distributed matrix of O(size), using the memory of one matrix.
 
-    Without the signs of R's diagonal, Q would have the distribution of the algorithm that makes it. Source: Mezzadri
-    2007, How to generate random matrices from the classical compact groups.
+    Q times the signs of R's diagonal is Haar-distributed; Q itself is not. Source: Mezzadri 2007, How to generate
+    random matrices from the classical compact groups.
     """
     matrix = rng.standard_normal((size, size)).T  # LAPACK's order, so that it can overwrite
     packed, scales, _, failed = scipy.linalg.lapack.dgeqrf(matrix, overwrite_a=1)
@@ -189,7 +189,7 @@ class Transformation:
 
     @property
     def inverse(self) -> Transformation:
-        """τ⁻¹; of matrices a view of them, transposed."""
+        """τ⁻¹; for matrices their transpose, a view."""
         values = np.argsort(self.values) if self.values.ndim == 1 else self.values.swapaxes(-1, -2)
         return Transformation(self.group, self.shape, values)
 
@@ -213,7 +213,7 @@ class Transformation:
         return (flat[:, self.values] if self.values.ndim == 1 else flat @ self.values.T).reshape(x.shape)
 
     def matrix(self) -> np.ndarray:
-        """τ as a matrix (cd, cd) on signals written row-major, the channels of a position side by side."""
+        """τ as a matrix (cd, cd) on row-major signals, with the channels of a position adjacent."""
         basis = np.eye(self.group.positions * self.group.channels)
         return np.asarray(self(basis.reshape(-1, *self.shape))).reshape(basis.shape).T
 
@@ -231,11 +231,11 @@ def like(reference: ArrayLike, value: np.ndarray) -> ArrayLike:
 
 
 def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Transformation:
-    """A random element of `group` on signals of `shape` = (*positions, channels), a function of the seed alone.
+    """A random element of `group` on signals of `shape` = (*positions, channels), determined by the seed.
 
-    Orthogonal matrices are Haar-distributed, permutations uniform. Groups: "I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)";
-    3 stands for the channels, whatever their number. An element of O(3d) for d = 1,024 holds one matrix of 3,072 ×
-    3,072 numbers (75 MB), and making it takes no second one.
+    Orthogonal matrices are Haar-distributed, permutations uniform. Groups: "I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)"; 3
+    stands for the number of channels. An element of O(3d) with d = 1,024 is one matrix of 3,072 × 3,072 numbers (75
+    MB); no second one is allocated.
 
     >>> import numpy as np
     >>> tau = transformation("O(3)^d", (4, 4, 3), seed=1)
@@ -261,7 +261,7 @@ def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Tran
 
 
 def rotate(x: Numbers, group: str, seed: int = 0, *, inverse: bool = False) -> Any:
-    """x (N, *positions, channels) moved by the random element of `group` that the seed draws; all signals alike.
+    """Move all signals x (N, *positions, channels) by one random element of `group`, drawn by the seed.
 
     `inverse`: moved by its inverse, so that `rotate(rotate(x, g, s), g, s, inverse=True)` is x. To move training and
     test data by the same element, use the same seed, or make it once with `transformation`.
@@ -316,8 +316,7 @@ class Textures(NamedTuple):
 def textures(
     count: int, shape: tuple[int, ...] = (8, 8, 3), classes: int = 5, *, tint: float = 0.0, seed: int = 0
 ) -> Textures:
-    """`count` signals of `shape` = (*positions, channels), classes in cyclic order; filters and noise come from the
-    seed.
+    """`count` signals of `shape` = (*positions, channels), classes in cyclic order; filters and noise by seed.
 
     `tint`: the share of the variance that is one random colour for all of a signal's positions, whatever its class, as
     neighbouring pixels of photographs are alike.

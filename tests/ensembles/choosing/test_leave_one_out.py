@@ -153,11 +153,15 @@ MOVING = actions.tensor_product(SQUARE, actions.channels(SQUARE.group, SQUARE.gr
 
 
 @pytest.mark.parametrize(
-    ("model", "y", "said"),
+    ("model", "y", "message"),
     [
         (InfiniteEnsemble(mlp, dynamics="discrete", time=3, learning_rate=0.1), 4, "time is 3.*leaving samples out"),
-        (InfiniteEnsemble(mlp, augmentation=actions.subset(turns, [1, 2]), ridge=0.1), 4, "leaves out the identity"),
-        (InfiniteEnsemble(mlp), 1, "leaves nothing to train on"),
+        (
+            InfiniteEnsemble(mlp, augmentation=actions.subset(turns, [1, 2]), ridge=0.1),
+            4,
+            "expected one with the identity",
+        ),
+        (InfiniteEnsemble(mlp), 1, "expected at least 2 samples"),
         (
             InfiniteEnsemble(mlp, turns, time=1.0, label_action=SIGNS),
             "fixed",
@@ -171,9 +175,9 @@ MOVING = actions.tensor_product(SQUARE, actions.channels(SQUARE.group, SQUARE.gr
         ),
     ],
 )
-def test_what_has_no_closed_form_is_refused(model, y, said, rng):
+def test_what_has_no_closed_form_is_refused(model, y, message, rng):
     y, fixed = rng.normal(size=(4, 1) if y == "fixed" else y), y == "fixed"
     with pytest.raises(NotFittedError, match="call fit first"):
         _ = model.leave_one_out_
-    with pytest.raises(InvalidArgumentError, match=said):
+    with pytest.raises(InvalidArgumentError, match=message):
         _ = model.fit(np.ones((4, 3, 3, 1)) if fixed else rng.normal(size=(len(y), 3, 3, 1)), y).leave_one_out_

@@ -77,10 +77,10 @@ def test_its_slope_is_its_derivative_by_ridge(how):
 
 def test_targets_without_a_density_are_refused():
     flat, linear = rng.normal(size=(6, 2)), LiteralNetwork.linear()
-    for model, x, said in (
+    for model, x, message in (
         (InfiniteEnsemble(linear, time=1.0), flat, "no Gaussian density; cause: .*; set ridge="),
         (InfiniteEnsemble(mlp), X[[0, 1, 2, 2]], "equal samples"),
     ):
         y = Y[[0, 1, 2, 2]] if len(x) == 4 else flat
-        with pytest.raises(NotPositiveDefiniteError, match=said):
+        with pytest.raises(NotPositiveDefiniteError, match=message):
             _ = model.fit(x, y).log_marginal_likelihood_

@@ -213,7 +213,7 @@ ONE = et.nn.Sequential(et.nn.Conv(1, (3, 3)))
 
 
 @pytest.mark.parametrize(
-    ("model", "y", "error", "said"),
+    ("model", "y", "error", "message"),
     [
         (et.InfiniteEnsemble(ENDING), Y[:, 0], ShapeError, r"y has shape .*; expected \(3, 3, 3, outputs\)"),
         (et.InfiniteEnsemble(STRIDED, TORUS, time=1.0), Y[:, :2, :2], ShapeError, "that moves the positions on which"),
@@ -224,8 +224,8 @@ ONE = et.nn.Sequential(et.nn.Conv(1, (3, 3)))
         (et.DeepEnsemble(ENDING, members=1, epochs=1), np.tile(Y, 2), NetworkError, r"outputs of shape \(.*3, 3, 2\)"),
     ],
 )
-def test_fields_that_do_not_fit_are_refused(model, y, error, said):
-    with pytest.raises(error, match=said):
+def test_fields_that_do_not_fit_are_refused(model, y, error, message):
+    with pytest.raises(error, match=message):
         model.fit(X, y)
 
 
@@ -233,5 +233,5 @@ def test_groups_that_do_not_fit_are_refused():
     with pytest.raises(ShapeError, match=r"\(3, 3, 3, 1\); expected \(3, 3, 3, 2\); it must keep"):
         moved_targets(C4, lambda g, y: y[..., :1], Y)
     model = et.InfiniteEnsemble(NET, augmentation=actions.subset(C4, [0, 1, 1]), time=0.8).fit(X, Y)
-    with pytest.raises(InvalidArgumentError, match="has no such group"):
+    with pytest.raises(InvalidArgumentError, match="expected an action of a group"):
         model.predict_orbit_means(X_TEST)

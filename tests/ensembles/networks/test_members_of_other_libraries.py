@@ -144,7 +144,7 @@ def test_what_a_network_raises_names_the_network_and_the_shape(rng):
 
 
 @pytest.mark.parametrize(
-    ("net", "said"),
+    ("net", "message"),
     [
         (Linen, "Linen.*; expected a module"),
         (lambda: None, "fails with TypeError"),
@@ -155,8 +155,8 @@ def test_what_a_network_raises_names_the_network_and_the_shape(rng):
         (eqx.nn.Linear(2, 2, key=jax.random.key(0)), "lambda key: Linear"),
     ],
 )
-def test_what_is_no_network_is_refused_with_what_may_be_given(net, said, rng):
-    with pytest.raises(TypeError, match=said):
+def test_what_is_no_network_is_refused_with_what_may_be_given(net, message, rng):
+    with pytest.raises(TypeError, match=message):
         DeepEnsemble(net, 2).fit(rng.normal(size=(5, 2)), rng.normal(size=5))
 
 

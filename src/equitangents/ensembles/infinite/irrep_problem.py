@@ -213,9 +213,7 @@ def solve(
 
     labels (|G|, N, outputs): that of ρ(g) x_i. solved: the problem in some of the irreps, whose spectra are reused.
     """
-    settings.ridge.check_one(
-        f"{name_of(action, irreps)} take one: give a number, or use invariant labels and means only"
-    )
+    settings.ridge.check_one(f"{name_of(action, irreps)} take one: give a number, or invariant labels and means only")
     n, order = len(x), action.group.order
     orbits = action.data_orbits(x) if isinstance(action, PointAction) else find_orbits(action, x)
     mean_labels, consistent = orbits.mean_labels(labels)
@@ -273,8 +271,8 @@ def solve(
 
 def orbit_bases(orbits: DataOrbits, irrep: FourierIrrep) -> list[Inexact[np.ndarray, "d rank"]]:
     """For each orbit, an orthonormal basis of the vectors fixed by its representative's stabiliser."""
-    fixed, whole = orbits.stabilisers, np.eye(irrep.dimension)
-    return [irrep.fixed_basis(fixed[o]) if o in fixed else whole for o in range(len(orbits.first))]
+    fixed, identity = orbits.stabilisers, np.eye(irrep.dimension)
+    return [irrep.fixed_basis(fixed[o]) if o in fixed else identity for o in range(len(orbits.first))]
 
 
 def embedding(orbits: DataOrbits, irrep: FourierIrrep) -> Embedding:

@@ -21,7 +21,7 @@ from jaxtyping import Float
 
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem, orbit_bases
-from equitangents.ensembles.infinite.predictor import Problem
+from equitangents.ensembles.infinite.predictor import MatrixProblem
 from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Flow
@@ -89,7 +89,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     """
     n = len(training.x)
     if n < 2:
-        raise InvalidArgumentError("there is 1 training sample; leaving it out leaves nothing to train on")
+        raise InvalidArgumentError("X", n, "at least 2 samples for leaving one out", verb="has length")
     if training.settings.dynamics is not Flow and 0 < time < math.inf:
         expected = "inf or 0 for leaving samples out of gradient descent"
         raise InvalidArgumentError("time", time, expected, "take dynamics='flow' or time=inf")
@@ -99,7 +99,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     if time == 0:
         return np.zeros(labels.shape)
     if training.formulation != "irreps":
-        count, rows = len(training.rows) // n, cast(Problem, training.mean_problem)
+        count, rows = len(training.rows) // n, cast(MatrixProblem, training.mean_problem)
         return labels - _errors_of_rows(rows, n, count, _original(training), time).reshape(labels.shape)
     if training.positions is not None:
         expected = "one whole decomposition, for leaving fields out"
@@ -121,13 +121,10 @@ def _original(training: Training) -> int:
     for i, g in enumerate(augmenting_elements(augmentation)):
         if np.ndim(g) == np.ndim(identity) and np.allclose(g, identity, rtol=0, atol=1e-9):
             return i
-    raise InvalidArgumentError(
-        "augmentation leaves out the identity, so samples are not among their own copies; leaving one out predicts at "
-        "the sample itself and needs it: add the identity to the augmentation's elements"
-    )
+    raise InvalidArgumentError("augmentation", augmentation, "one with the identity", "for leaving one out")
 
 
-def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: float) -> np.ndarray:
+def _errors_of_rows(problem: MatrixProblem, n: int, count: int, original: int, time: float) -> np.ndarray:
     """y_i − prediction without sample i and its `count` points: (N, count, outputs)."""
     process, copies = problem.process, len(problem.row) // (n * count)
     original = min(original, copies - 1)  # of orbits that are one row, that row
@@ -135,11 +132,11 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
         a.reshape(copies, n, count).swapaxes(0, 1).reshape(n, copies * count)
         for a in (problem.row, problem.weight, problem.trace)
     )
-    whole = np.ones(len(process.targets)) if process.scale is None else process.scale**2
+    totals = np.ones(len(process.targets)) if process.scale is None else process.scale**2
     without = errors_of_samples(process, trace.sum(axis=1), copies, time, count)
     errors = np.empty((n, count, process.targets.shape[1]))
     for at, rows, removed in _groups(row, weight):
-        found = without(at, rows, whole[rows], whole[rows] - removed)
+        found = without(at, rows, totals[rows], totals[rows] - removed)
         wanted = row[at, original * count : (original + 1) * count]
         own = (rows[:, :, None] == wanted[:, None]).argmax(axis=1)
         errors[at] = found[np.arange(len(at))[:, None], own]
@@ -187,7 +184,7 @@ def target_evidence(training: Training) -> Evidence:
     """The density N(Y; 0, Θ + δ) of all training targets, including augmented copies."""
     training = training.decomposed
     if not training.by_irreps:
-        return _of_rows(cast(Problem, training.covariance_problem))
+        return _of_rows(cast(MatrixProblem, training.covariance_problem))
     problem, targets = cast(IrrepProblem, training.covariance_problem), training.augmented_labels()
     total, squares = Evidence(), 0.0
     for block in problem.blocks:
@@ -200,7 +197,7 @@ def target_evidence(training: Training) -> Evidence:
     return total + noise(spectrum, targets.size - total.numbers, left)
 
 
-def _of_rows(problem: Problem) -> Evidence:
+def _of_rows(problem: MatrixProblem) -> Evidence:
     """The density from merged rows: weights ω make the noise δ/ω, and equal samples add directions of pure noise."""
     process = problem.process
     outputs = process.targets.shape[1]

@@ -1,6 +1,6 @@
 """Trained kernels: GP(μ_t, Σ_t) at any inputs, for every kind of solver, and how to make one from a single matrix.
 
-Problem         one matrix, decomposed
+MatrixProblem   one matrix, decomposed
 IrrepProblem    one matrix for each irrep of the augmentation's group, decomposed (`irrep_problem`)
 SolvedProblem   one matrix, solved separately for each time
 
@@ -36,7 +36,7 @@ from equitangents.kernels.random_features import RandomFeatures
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.scale import GramStore
 from equitangents.solvers.matrices import ArrayMatrix, KernelMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
-from equitangents.solvers.method import Method, Solution, SolveReport, System
+from equitangents.solvers.method import LinearSystem, Method, Solution, SolveReport
 from equitangents.solvers.solving import DECOMPOSED, Solver
 from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
 from equitangents.validation import check_array
@@ -264,7 +264,7 @@ class Decomposed(KernelPredictor):
 
 
 @dataclass(frozen=True)
-class Problem(Decomposed):
+class MatrixProblem(Decomposed):
     """A solved training problem: `process` holds its spectrum, `inputs` are the kernel's second argument.
 
     For each sample (each augmented copy separately), row: its row after equal samples are merged; weight: its weight;
@@ -351,7 +351,7 @@ class SolvedProblem(KernelPredictor):
         """μ_t as coefficients of all inputs, of a subset, or of features."""
         solution, matrix = self.solution(time), self.solver.system.matrix
         if isinstance(matrix, FeatureMatrix):
-            return MeansAtATime(self.kernel, self.field, self.inputs[:1], matrix.pulled(solution.coefficients))
+            return MeansAtATime(self.kernel, self.field, self.inputs[:1], matrix.transposed(solution.coefficients))
         chosen = slice(None) if solution.support is None else solution.support
         scale = 1.0 if self.scale is None else self.scale[chosen, None]
         return MeansAtATime(self.kernel, self.field, self.inputs[chosen], solution.coefficients * scale).compact()
@@ -371,10 +371,7 @@ class SolvedProblem(KernelPredictor):
     def _changes(self, x: DataRows, times: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield, for every time, B and (K + noise) B − 2K(X, x), (N, M); a posterior has the noise δ on its targets."""
         if not self.solver.exact:
-            raise InvalidArgumentError(
-                "solver is an approximation by some of the training inputs, which gives means only; take "
-                "solver='pcg' for variances, or fewer samples"
-            )
+            raise InvalidArgumentError("solver", self.solver.name, "an exact one or 'pcg' for variances")
         matrix = self.solver.system.matrix
         if isinstance(matrix, FeatureMatrix):
             cross, prior_cross = matrix.cross(x), cast(FeatureMatrix, self.prior or matrix).cross(x)
@@ -401,7 +398,7 @@ def dense(
     weights: np.ndarray | None = None,
     remedy: str = "train on fewer samples, or take solver='pcg' or 'nystrom'",
     copies: int = 1,
-) -> Problem | SolvedProblem:
+) -> MatrixProblem | SolvedProblem:
     """Train on the N inputs x (N, …) with targets y (N, outputs); equal samples are merged.
 
     Loss (1/2N) Σ_i ω_i |f(x_i) − y_i|², weights ω of mean 1 (None: all 1). With Ω = diag(ω) the training is that of
@@ -418,7 +415,7 @@ def dense(
 
 def orbit_averaged(
     kernel: KernelFunction, action: Action, x: DataRows, y: np.ndarray, settings: TrainingSettings
-) -> Problem | SolvedProblem:
+) -> MatrixProblem | SolvedProblem:
     """The mean after full augmentation with invariant labels, at the cost of N samples.
 
     Needs Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′). Samples on one orbit with one target are merged. The process has no prior: the
@@ -460,7 +457,7 @@ def _train(
     copies: int = 1,
     traces: np.ndarray | None = None,
     size: float = 0.0,
-) -> Problem | SolvedProblem:
+) -> MatrixProblem | SolvedProblem:
     """Train on samples; those with equal digests `equal`, targets and ridges are merged into one row.
 
     traces: each sample's part of N times the ridge's unit; None: its diagonal entry, and K is the prior. size: see
@@ -483,7 +480,7 @@ def _train(
         if above is not None:
             trained = ScaledMatrix(trained, above=unit * above)
         held = sum(m.dtype.itemsize * m.size**2 for m in (trained, prior) if m.in_memory)
-        system = System(trained, settings.ridge.least, dynamics, unit, size)
+        system = LinearSystem(trained, settings.ridge.least, dynamics, unit, size)
         solver = Solver(system, method, limit=settings.limit - held)
         return SolvedProblem(kernel, field, x, targets, solver, None if field == "nngp" else prior, scale, kernels)
     kernels = settings.training_kernel(kernel, x)
@@ -501,7 +498,7 @@ def _train(
     seconds = clock.perf_counter() - start
     process = TrainedProcess(spectrum, y, dynamics, prior=own, scale=scale)
     residual = _residual(matrix, process, targets)
-    return Problem(kernel, field, x, process, row, each, traces, residual, seconds, above)
+    return MatrixProblem(kernel, field, x, process, row, each, traces, residual, seconds, above)
 
 
 def _matrices(
@@ -518,15 +515,15 @@ def _matrices(
         settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")
         own, other = (FeatureMatrix(kernel, x, name, scale) for name in (field, "nngp"))
         return own, other, None, Primal(kernel.features)
-    whole = method is None or method.exact
-    found = training_matrices(kernel, x, field, settings.store, settings.limit, whole=whole)
+    full = method is None or method.exact
+    found = training_matrices(kernel, x, field, settings.store, settings.limit, full=full)
     if scale is not None:
         return ScaledMatrix(found[0], scale), ScaledMatrix(found[1], scale), found[2], method
     return *found, method
 
 
 def training_matrices(
-    kernel: KernelFunction, x: DataRows, field: KernelName, store: FileName | None, limit: int, *, whole: bool
+    kernel: KernelFunction, x: DataRows, field: KernelName, store: FileName | None, limit: int, *, full: bool
 ) -> tuple[SymmetricMatrix, SymmetricMatrix, Kernels | None]:
     """The training kernel and K(X, X) of inputs x, and both kernels if both are in memory.
 
@@ -540,11 +537,11 @@ def training_matrices(
     makes: Callable[..., SymmetricMatrix] = FieldMatrix if isinstance(x, FieldPoints) else KernelMatrix
     trained, prior = makes(kernel, x, field), makes(kernel, x, "nngp")
     one = trained.dtype.itemsize * len(x) ** 2
-    if whole and 2 * one <= _BOTH * limit:
+    if full and 2 * one <= _BOTH * limit:
         kernels = kernel.kernel(x)
         own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.label)
         return own, ArrayMatrix(np.asarray(kernels.nngp), prior.label), kernels
-    if whole and one <= _ONE * limit:
+    if full and one <= _ONE * limit:
         return ArrayMatrix(trained.assembled(), trained.label), prior, None
     return trained, prior, None
 

@@ -34,7 +34,7 @@ from equitangents.ensembles.infinite.predictor import Decomposed, KernelPredicto
 from equitangents.ensembles.orbits import orbit_batch
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import Group
-from equitangents.groups.table_group import Subgroup
+from equitangents.groups.group import Subgroup
 from equitangents.inference.augmented import augment_targets
 from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
@@ -269,7 +269,7 @@ class Training:
     def _orbit_group(self) -> Group:
         """The augmentation's group; InvalidArgumentError if there is none."""
         if not isinstance(self.augmentation, Action):
-            raise InvalidArgumentError("orbits are those of the augmentation's group; this ensemble has no such group")
+            raise InvalidArgumentError("augmentation", self.augmentation, "an action of a group, for its orbits")
         return self.augmentation.group
 
     def _by_element(self, values: np.ndarray) -> np.ndarray:
@@ -304,10 +304,10 @@ def make_training(
         net = cast(Any, net).sampled_for(x)  # predictions do not depend on one another
     check_actions(augmentation, label_action, x, y[..., 0] if equivariant else y)
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
-        whole: Any = augmentation.action
-        subgroup = Subgroup(whole.group, augmentation.elements)  # in the order given, as copies and orbits
+        full_action: Any = augmentation.action
+        subgroup = Subgroup(full_action.group, augmentation.elements)  # in the order given, as copies and orbits
         label_action = None if label_action is None else restrict(cast(Action, label_action), subgroup)
-        augmentation = restrict(whole, subgroup)
+        augmentation = restrict(full_action, subgroup)
     kernel, action, rows, labels = cast(KernelFunction, net), cast(AnyAction, augmentation), x, y
     if positions is not None:
         field = cast(FieldFunction, EquivariantField(kernel) if equivariant else net)

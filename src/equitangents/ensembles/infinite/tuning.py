@@ -36,7 +36,7 @@ logger = logging.getLogger("equitangents")
 
 
 @dataclass(frozen=True)
-class Candidate:
+class TuningCandidate:
     """One combination of the grid's values.
 
     params: in the form of the grid. score: NaN if it could not be computed; `note` holds the reason. difference: score
@@ -64,7 +64,7 @@ class Tuning(Generic[E]):
     """
 
     measure: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[TuningCandidate, ...]
     best: E
     best_index: int
     matrices: int
@@ -82,7 +82,7 @@ class Tuning(Generic[E]):
         return self.candidates[self.best_index].score
 
     @property
-    def ties(self) -> tuple[Candidate, ...]:
+    def ties(self) -> tuple[TuningCandidate, ...]:
         """The other candidates whose score does not differ significantly from the best."""
         return tuple(c for i, c in enumerate(self.candidates) if c.tied and i != self.best_index)
 
@@ -252,7 +252,7 @@ def _table(
     errors: dict[int, Exception],
     best: int,
     bounds: tuple[float, float] | None,
-) -> tuple[Candidate, ...]:
+) -> tuple[TuningCandidate, ...]:
     """All candidates; differences of mean scores have intervals from paired samples."""
     known = [i for i in sorted(scores) if math.isfinite(scores[i].value)]
     pairs = np.stack([scores[i].samples - scores[best].samples for i in known], axis=1)
@@ -267,5 +267,5 @@ def _table(
         value = scores[i].value if i in known else math.nan
         tied = i in known and not (difference.has_interval and not difference.low <= 0 <= difference.high)
         note = str(errors[i]) if i in errors else "" if i in known else "the score is not a finite number"
-        rows.append(Candidate(point.values, value, difference, tied, note))
+        rows.append(TuningCandidate(point.values, value, difference, tied, note))
     return tuple(rows)

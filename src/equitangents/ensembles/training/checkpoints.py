@@ -21,7 +21,7 @@ from equitangents._version import FORMAT
 from equitangents.ensembles.saved_folder import MODEL, read_about, write_folder
 from equitangents.ensembles.saved_objects import EncodedValue, build
 from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.files import alone, real
+from equitangents.files import locked, real
 from equitangents.validation import is_whole
 
 logger = logging.getLogger("equitangents")
@@ -71,7 +71,7 @@ class CheckpointStore:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             busy = f"another process is training into {self.directory}; wait for it"
-            self._held.enter_context(alone(self.directory / _LOCK, busy))
+            self._held.enter_context(locked(self.directory / _LOCK, busy))
         except OSError as error:
             self._forbidden = StoreError(
                 f"checkpoints cannot be written to {self.directory}: {error.strerror}; those that are complete there "
@@ -165,11 +165,9 @@ def run_directory(directory: Path, first: int, members: int) -> Path:
     """
     others = [end + 1 - begin for begin, end in _runs(directory) if begin == first and end != first + members - 1]
     if others:
-        raise InvalidArgumentError(
-            f"checkpoint_dir {directory} is written in parts, of which one has {others[0]} members from member {first} "
-            f"on, this run {members}; take the same members (more can be added with extend) and members_per_chunk, or "
-            "another directory"
-        )
+        expected = f"chunks of {members} members, and one from member {first} on has {others[0]}"
+        remedy = "take the same members (extend adds more) and members_per_chunk, or another directory"
+        raise InvalidArgumentError("checkpoint_dir", str(directory), expected, remedy)
     return directory / f"members-{first}-{first + members - 1}"
 
 

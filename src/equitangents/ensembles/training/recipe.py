@@ -89,7 +89,7 @@ class Batches:
         return -(-self.batch_size // self.rows)
 
     @property
-    def whole(self) -> bool:
+    def full_batch(self) -> bool:
         """Whether each step takes all data in their original order."""
         return self.batch_size == self.samples == self.rows and self.copies == 1 and not self.shuffle
 
@@ -243,7 +243,7 @@ def _epoch(
         updates, state = update(gradient, state, params)
         return (optax.apply_updates(params, updates), state), loss * samples
 
-    if batches.whole and own.rows is None:
+    if batches.full_batch and own.rows is None:
         carry, total = step((params, state), None)
     else:
         carry, totals = jax.lax.scan(step, (params, state), batches.draw(key))
@@ -256,7 +256,7 @@ def loss_and_gradient(
 ) -> tuple[jax.Array, Params, jax.Array | int]:
     """(mean loss, its gradient, number of samples) of one member on one batch, (index, weight) each (blocks, rows)."""
     batches, of = recipe.batches, jax.value_and_grad(partial(_loss, recipe))
-    if batches.whole and own.rows is None:
+    if batches.full_batch and own.rows is None:
         loss, gradient = of(params, own.offsets, x, y, None, batches.samples)
         return loss, gradient, batches.samples
     index, weight = batch
@@ -318,8 +318,8 @@ def _batchwise_epoch(
 
     order = batches.order(key)
     steps, rest = divmod(batches.samples, batches.batch_size)
-    whole = order[: steps * batches.batch_size].reshape(steps, batches.batch_size)
-    carry, totals = jax.lax.scan(step, (params, state), (jnp.arange(steps), whole))
+    batched = order[: steps * batches.batch_size].reshape(steps, batches.batch_size)
+    carry, totals = jax.lax.scan(step, (params, state), (jnp.arange(steps), batched))
     total = totals.sum()
     if rest:
         carry, last = step(carry, (steps, order[-rest:]))

@@ -192,11 +192,11 @@ def sector_sums(
         for same in (True, False):
             angle = jnp.pi - theta if same else theta
             # sin x - sin y of x + y = angle, without cancellation where u and v are nearly equal
-            difference = 2 * (half_sine if same else half_cosine) * jnp.sin(angle * (share - rest) / 2)
+            sines = 2 * (half_sine if same else half_cosine) * jnp.sin(angle * (share - rest) / 2)
             x, y = jnp.sin(angle * share), jnp.sin(angle * rest)
             for sign in (1, -1):
                 u, v = sign * root1 * r * x, (sign if same else -sign) * root2 * r * y
-                between = sign * r * (gap * x + root2 * difference) if same else u - v
+                between = sign * r * (gap * x + root2 * sines) if same else u - v
                 f, f_slope = values_and_slopes(function, u)
                 g, g_slope = values_and_slopes(function, v)
                 difference = f - g

@@ -105,7 +105,7 @@ def choose_where(obstacle: Callable[[Engine], str | None], engine: str | None = 
         chosen, argument = forced
         if why := obstacle(chosen):
             remedy = "use None or 'reference'" if argument == "engine" else "unset it or set it to 'reference'"
-            raise InvalidArgumentError(f"{argument} is {chosen.name!r}, which cannot run this network: {why}; {remedy}")
+            raise InvalidArgumentError(argument, chosen.name, "an engine that runs this network", f"{why}; {remedy}")
         return EngineChoice(chosen)
     fastest, why = _fastest()
     why = why or obstacle(fastest)
@@ -125,7 +125,7 @@ def _forced(engine: str | None) -> tuple[Engine, str] | None:
         return None
     chosen = engine_of(name, argument)
     if why := chosen.why_unavailable():
-        raise InvalidArgumentError(f"{argument} is {name!r}, which is not available: {why}")
+        raise InvalidArgumentError(argument, name, "an available engine", why)
     return chosen, argument
 
 

@@ -323,10 +323,10 @@ def parallel_too(program: Program) -> bool | None:
     before = ops[: max(kinks, default=0)]
     biased = any(map(has_bias, before))
     curved = any(op.nonlinearity is not None and traits_of(op.nonlinearity).curved for op in before)
-    whole = unit_bias(ops) is not None
-    if (not biased and not curved) or (dense and whole):
+    fixed_bias = unit_bias(ops) is not None
+    if (not biased and not curved) or (dense and fixed_bias):
         return None
-    return (biased or dense) and not whole
+    return (biased or dense) and not fixed_bias
 
 
 def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -28,17 +28,17 @@ from equitangents.kernels.rotations import (
     choose,
     from_several_sides,
     pairs_of,
+    rotation_between_nodes,
+    rotation_to_node,
     sample,
     sections,
     surrogates,
-    turn_between_nodes,
-    turn_to_node,
 )
 from equitangents.kernels.scales import Values, any_traced, divided, law_of, norms, with_biases, with_derivatives_of
 
 
 def compute(
-    whole: Program[Sphere],
+    full: Program[Sphere],
     x1: ArrayLike,
     x2: ArrayLike | None = None,
     engine: str | None = None,
@@ -50,10 +50,10 @@ def compute(
     `own`: of each signal of x1 with itself, each (N,). Raises MemoryLimitError if they cannot fit in memory. There
     are no fields: `part` is None.
     """
-    program = sections(whole)
+    program = sections(full)
     if own:
         x2 = x1
-    choice = choice_of(whole, engine)
+    choice = choice_of(full, engine)
     rules, dtype = rules_of(choice.engine), precision.working_dtype(x1, x2)
     if not own:
         check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
@@ -95,9 +95,9 @@ def _traced(program: RotationSections, resolution: int, rules: RotationRules, ow
     return by_angles if rules.differentiable else with_derivatives_of(by_angles, lambda *inputs: by(rules, *inputs))
 
 
-def choice_of(whole: Program[Sphere], engine: str | None) -> EngineChoice:
+def choice_of(full: Program[Sphere], engine: str | None) -> EngineChoice:
     """The engine that runs the program; raises InvalidArgumentError if a named one cannot."""
-    program = sections(whole)
+    program = sections(full)
 
     def obstacle(candidate: Engine) -> str | None:
         return "it has no rule for rotations" if candidate.rotations is None else candidate.rotations.obstacle(program)
@@ -159,8 +159,8 @@ def _measured(program: RotationSections, x: np.ndarray, least: float, rules: Rot
 
     def values(r: int) -> Pair:
         # rotations do not change the kernel, but its error
-        turns = (turn_to_node(r), turn_between_nodes(r)) if behind else (turn_to_node(r),)
-        a, b = pairs_of(x, turns)
+        rotations = (rotation_to_node(r), rotation_between_nodes(r)) if behind else (rotation_to_node(r),)
+        a, b = pairs_of(x, rotations)
         return measuring.kernels(short, r, a, b, paired=True)
 
     with precision.scope(np.float64), jax.ensure_compile_time_eval():  # also while something else is traced

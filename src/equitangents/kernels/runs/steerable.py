@@ -142,10 +142,10 @@ def _typed(x: Any, dtype: DType) -> _Side:
     return values, jnp.ones(values.shape[:2], dtype) if mask is None else jnp.asarray(mask).astype(dtype)
 
 
-def _known_variances(program: SteerableProgram, x: jax.Array, there: jax.Array) -> _Known:
-    """Variances before every nonlinearity, for every input."""
+def _known_variances(program: SteerableProgram, x: jax.Array, present: jax.Array) -> _Known:
+    """Variances before every nonlinearity, of every input."""
     batches = _batches(len(x), _at_once(program, x.shape[1], len(x)))
-    parts = [_compiled_own(program, x[rows], there[rows]) for rows in batches]
+    parts = [_compiled_own(program, x[rows], present[rows]) for rows in batches]
     known = jax.tree.map(lambda *v: jnp.concatenate(v)[: len(x)], *parts)
     _check_norms(program, known)
     return known
@@ -220,8 +220,8 @@ def _at_once(program: SteerableProgram, points: int, count: int) -> int:
 
 
 @partial(jax.jit, static_argnums=0)
-def _compiled_own(program: SteerableProgram, x: jax.Array, there: jax.Array) -> _Known:
-    return jax.vmap(lambda a, m: own_fields(program, a, m)[0])(x, there)
+def _compiled_own(program: SteerableProgram, x: jax.Array, present: jax.Array) -> _Known:
+    return jax.vmap(lambda a, m: own_fields(program, a, m)[0])(x, present)
 
 
 @partial(jax.jit, static_argnums=0)

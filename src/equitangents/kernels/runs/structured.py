@@ -87,9 +87,7 @@ def choice_of(
 
     The reference engine runs kernel fields and traced kernels.
     """
-    along = (
-        f"by pair offset only, and this network runs over all pairs of positions, since {why_structured(program.ops)}"
-    )
+    along = f"by pair offset only, and this network runs over all pairs of positions: {why_structured(program.ops)}"
 
     def obstacle(candidate: Engine) -> str | None:
         if candidate is REFERENCE:

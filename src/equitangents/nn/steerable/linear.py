@@ -264,16 +264,16 @@ class SteerablePool(ByRun, ParameterFree):
         positions = steered(signal)
         if positions.points is None:
             raise NetworkError("SteerablePool reads points; these are features of a whole input")
-        whole = Steered(positions.features, deterministic=positions.deterministic)
-        return replace(signal, positions=whole, channels=positions.features.dimension, deterministic=False)
+        positions_after = Steered(positions.features, deterministic=positions.deterministic)
+        return replace(signal, positions=positions_after, channels=positions.features.dimension, deterministic=False)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """Means over points, (N, channels); under a mask over the points that exist."""
         values = x[..., steered(signal).coordinates :]
         if structure.mask is None:
             return jnp.mean(values, axis=1), structure
-        there = structure.mask.astype(x.dtype)
-        weights = there / jnp.maximum(there.sum(axis=1, keepdims=True), 1)
+        present = structure.mask.astype(x.dtype)
+        weights = present / jnp.maximum(present.sum(axis=1, keepdims=True), 1)
         y = jnp.einsum("np,npc->nc", weights, values, precision="highest")
         return y, replace(structure, mask=None)
 

@@ -216,9 +216,9 @@ class NormNonlinearity(SteerableNonlinearity):
         square = jnp.sum(u * u, axis=-1, keepdims=True)
         if self._is_sum:
             return u * self.gaussians.factor(square)
-        there = square > 0
-        norm = jnp.sqrt(jnp.where(there, square, 1))
-        return u * jnp.where(there, self.function(norm) / norm, self._slope(u.dtype))
+        nonzero = square > 0
+        norm = jnp.sqrt(jnp.where(nonzero, square, 1))
+        return u * jnp.where(nonzero, self.function(norm) / norm, self._slope(u.dtype))
 
     def _slope(self, dtype: DType) -> jax.Array:
         """η'(0), the factor of vectors near zero."""

@@ -44,7 +44,7 @@ from equitangents.kernels.scales import changes_unit, unit_bias, unit_biases
 
 
 @dataclass(frozen=True)
-class Turns:
+class RelativeRotations:
     """Relative rotations of fields of one position.
 
     Either rings of Euler angles R_z(α) R_y(β) R_z(γ), each of azimuths² rotations of one weight: `waves`,
@@ -69,7 +69,7 @@ class Turns:
 class RotationPlan(OffsetPlan):
     """Run its stage at every rotation, average with their weights, then run `vector`."""
 
-    turns: Turns
+    rotations: RelativeRotations
     single = False
     __eq__ = object.__eq__
     __hash__ = object.__hash__
@@ -195,12 +195,12 @@ class _PlanWriter(Numbers):
     def description(self, channels: int) -> Description:
         plan = self.plan
         self.real(plan.block_weight)
-        turns = plan.turns if isinstance(plan, RotationPlan) else None
-        in_double = turns is None and computed_in_double(plan, channels)
+        rotations = plan.rotations if isinstance(plan, RotationPlan) else None
+        in_double = rotations is None and computed_in_double(plan, channels)
         self.code += [PLAN_VERSION, channels, len(self.stages), len(plan.vector), int(in_double), int(plan.single)]
         bias = unit_bias(self.steps) if self.units_behind is None else self.units_behind.pop(0)
         self.code += [int(bias is not None), int(self.units_behind is not None), self.real(bias or 0.0)]
-        self.code += [self.table(plan.labels), *self.turns(turns)]
+        self.code += [self.table(plan.labels), *self.rotations(rotations)]
         for i, stage in enumerate(self.stages):
             self.stage(stage, self.stages[:i])
         for stage in self.stages:
@@ -248,11 +248,11 @@ class _PlanWriter(Numbers):
             self.code += [*_three(box.stride, 1), *_three(box.low, 0), int(box.wrap), 0]
         self.code += [self.real(1 / size**2), len(carried), *(number for pair in carried for number in pair)]
 
-    def turns(self, turns: Turns | None) -> list[int]:
-        if turns is None:
+    def rotations(self, rotations: RelativeRotations | None) -> list[int]:
+        if rotations is None:
             return [0] * 6
-        found = map(self.real, (turns.waves, turns.mixing, turns.weights))
-        return [turns.bandlimit, turns.weights.size, turns.azimuths, *found]
+        found = map(self.real, (rotations.waves, rotations.mixing, rotations.weights))
+        return [rotations.bandlimit, rotations.weights.size, rotations.azimuths, *found]
 
     def level(self, level: Level, torus: tuple[int, ...]) -> None:
         if level.on_grid:

@@ -10,7 +10,7 @@ import numpy as np
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.engines.cpu import activations, descriptor, run
 from equitangents.kernels.engines.cpu.activations import at_any_norms
-from equitangents.kernels.engines.cpu.descriptor import RotationPlan, Turns
+from equitangents.kernels.engines.cpu.descriptor import RelativeRotations, RotationPlan
 from equitangents.kernels.engines.protocol import Pair, RotationRules
 from equitangents.kernels.engines.reference.rotations import pairs_in_tile
 from equitangents.kernels.levels import GridLevel
@@ -84,9 +84,9 @@ def plan_of(program: RotationSections, resolution: int, itemsize: int, any_norms
     pairs_in_tile(program, resolution, itemsize)
     rings = rings_of(program.bandlimit, program.group, resolution)
     arrays = _of_circles(rings, program.bandlimit) if isinstance(program.group, RotationGroup) else _of_list(rings)
-    turns = Turns(program.bandlimit, *arrays)
+    rotations = RelativeRotations(program.bandlimit, *arrays)
     return RotationPlan(
-        (_at_one_position(program.field, turns.count),), _LABEL, 1.0, unrolled(program.vector), turns=turns
+        (_at_one_position(program.field, rotations.count),), _LABEL, 1.0, unrolled(program.vector), rotations=rotations
     )
 
 

@@ -297,8 +297,8 @@ class _Writer(Numbers):
 
     def flatten(self, op: Flattening, field: Slot) -> Slot:
         self.cleared(field)
-        whole = np.zeros(field.positions, np.int64)
-        mask = -1 if field.mask < 0 else self.mask_of(JointKind.PRESENT, field.mask, whole, 1)
+        one_block = np.zeros(field.positions, np.int64)
+        mask = -1 if field.mask < 0 else self.mask_of(JointKind.PRESENT, field.mask, one_block, 1)
         out = self.take(1, mask)
         self.step(JointKind.FLATTEN, out, field, after=1, masks=(field.mask, mask))
         self.give_back(field)

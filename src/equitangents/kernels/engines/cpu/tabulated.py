@@ -148,12 +148,12 @@ def _rows(b: np.ndarray, q: np.ndarray, first: int) -> _Rows:
     rising[:-1] += np.sqrt((n[:-1] + 1.0) * (n[:-1] + 2))[:, None] * g[1:]
     rising[-1] = 0  # which needs the one beyond
     gaps = np.concatenate([(g[:, i] - g[:, j])[:, i != j] ** 2, rising**2], axis=1)
-    there = halves()[halves() < len(b)]
+    kept_orders = halves()[halves() < len(b)]
     parts = []
     for f, terms in ((factors, b[:, i] * b[:, j]), (np.ones((1, len(n))), gaps)):
         size = f @ np.abs(terms)
         kept = np.zeros((*size.shape, HALF_ORDERS))
-        kept[..., : len(there)] = f[:, None, there] * terms[there].T
+        kept[..., : len(kept_orders)] = f[:, None, kept_orders] * terms[kept_orders].T
         some = (size > 0).ravel()
         parts.append((kept.reshape(-1, HALF_ORDERS)[some], (f @ terms).ravel()[some], size.ravel()[some]))
     kept, all_, size = (np.concatenate(part) for part in zip(*parts, strict=True))

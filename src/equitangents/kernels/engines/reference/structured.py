@@ -186,8 +186,8 @@ def kernels_of(state: JointState) -> list[tuple[Any, Any]]:
     found = list(zip(covariances(state), thetas(state), strict=True))
     if any(mask is None for mask in state.masks):
         return found
-    there = (_both_there(*both) for both in ends(state.sides))
-    return [(jnp.where(at, k, 0), jnp.where(at, theta, 0)) for (k, theta), at in zip(found, there, strict=False)]
+    present = (_both_there(*both) for both in ends(state.sides))
+    return [(jnp.where(at, k, 0), jnp.where(at, theta, 0)) for (k, theta), at in zip(found, present, strict=False)]
 
 
 def kernels_of_state(state: JointState) -> FieldKernels:
@@ -214,9 +214,7 @@ def aggregated(op: Mix, state: JointState, context: Context) -> JointState:
     if op.matrix is None:
         return _by_matrices(state, tuple(g.astype(state.sides[0].q.dtype) for g in context.graphs), state.masks)
     square = op.matrix.array.shape[0] == op.matrix.array.shape[1]
-    return _by_matrices(
-        state, _broadcast(op.matrix.array, state), state.masks if square else (None,) * len(state.sides)
-    )
+    return _by_matrices(state, _tiled(op.matrix.array, state), state.masks if square else (None,) * len(state.sides))
 
 
 def _window_pooled(op: Pool | BlockSums | WindowPool, state: JointState, convention: str) -> JointState:
@@ -226,11 +224,11 @@ def _window_pooled(op: Pool | BlockSums | WindowPool, state: JointState, convent
     matrix = window_averages(box) * (1 if op.is_pool else np.prod(box.window))
     at = deciding(box, convention)
     masks = tuple(None if mask is None else mask[at] for mask in state.masks)
-    return _by_matrices(state, _broadcast(matrix, state), masks)
+    return _by_matrices(state, _tiled(matrix, state), masks)
 
 
-def _broadcast(matrix: np.ndarray, state: JointState) -> tuple[Any, ...]:
-    """One matrix for all inputs, broadcast to each set."""
+def _tiled(matrix: np.ndarray, state: JointState) -> tuple[Any, ...]:
+    """One matrix for all inputs of each set."""
     values = jnp.asarray(matrix, state.sides[0].q.dtype)[:, :, None]
     return tuple(jnp.broadcast_to(values, (*matrix.shape, s.q.shape[1])) for s in state.sides)
 
@@ -329,10 +327,10 @@ def _parallel(op: ParallelBranches, states: tuple[JointState, ...], context: Con
 def _join(shares: tuple[float, ...] | None, parts: tuple[JointState, ...]) -> JointState:
     """The sum of fields, or their concatenated channels."""
 
-    def rule(pairs: list[Pairs], before: list[Ends], whole: Ends) -> Pairs:
+    def rule(pairs: list[Pairs], before: list[Ends], all_ends: Ends) -> Pairs:
         ends = [variances(*sides) for sides in before]
         means = ((a.mean[:, None], b.mean[None]) for a, b in before)
-        e = joined_angles(shares, [p.e for p in pairs], ends, means, variances(*whole))
+        e = joined_angles(shares, [p.e for p in pairs], ends, means, variances(*all_ends))
         return Pairs(e, shared(shares, [p.theta for p in pairs]))
 
     sides = zip(*(state.sides for state in parts), strict=True)
@@ -406,15 +404,15 @@ def _normalised(op: Normalise, state: JointState, context: Context) -> JointStat
         return jnp.tensordot(jnp.asarray(alike, values.dtype), values, axes=1, precision="highest")
 
     found = [(s.mean, *statistics(s)) for s in state.sides]
-    whole = [(m, mu, jnp.sqrt(jnp.maximum(v, 0) + op.eps)) for m, mu, v in found]
-    means = tuple((m - mu) / r for m, mu, r in whole)
+    normalisers = [(m, mu, jnp.sqrt(jnp.maximum(v, 0) + op.eps)) for m, mu, v in found]
+    means = tuple((m - mu) / r for m, mu, r in normalisers)
 
     def scaled(k: ArrayLike, theta: ArrayLike, first: Any, second: Any) -> tuple[ArrayLike, ArrayLike]:
         (m, mu, r), (m2, mu2, r2) = (v[:, None] for v in first), (v[None] for v in second)
         scale = r * r2
         return (k - mu * m2 - m * mu2 + mu * mu2) / scale, theta / scale
 
-    each = zip(covariances(state), thetas(state), ends(tuple(whole)), strict=False)
+    each = zip(covariances(state), thetas(state), ends(tuple(normalisers)), strict=False)
     ks, ts = zip(*(scaled(k, t, *both) for k, t, both in each), strict=True)
     return of_covariances(ks, ts, means, state.masks)
 

@@ -123,7 +123,7 @@ def prepare(plan: Plan, tables: dict[str, Any], x: Any) -> Prepared:
         return Prepared(moments, None)
     average = _average_of_read(plan, tables, q.dtype)
     # of a pool, the variances that are pooled over all offsets of an input with itself
-    pooled = average(moments.q[-1]) if plan.single else _sum_offsets(plan, tables, x, x, moments, moments)[0]
+    pooled = average(moments.q[-1]) if plan.single else _summed(plan, tables, x, x, moments, moments)[0]
     return Prepared(moments, field_moments(plan.vector, pooled[None], average(moments.mean[-1])[None], tables))
 
 
@@ -150,7 +150,7 @@ def pairs(plan: Plan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2
     if plan.single and has_dual(plan.vector):
         # A readout that is a mean of distances: these are read out, not K.
         return _vectors(plan, _flattened(plan, tables, x1, x2, p1, p2), p1, p2)[1:]
-    k, theta = _sum_offsets(plan, tables, x1, x2, p1.field, p2.field)
+    k, theta = _summed(plan, tables, x1, x2, p1.field, p2.field)
     if p1.vector is None or p2.vector is None:
         return after_affine(plan.vector, k, theta)
     at = both(p1.vector.q[0][0], p2.vector.q[0][0])
@@ -222,7 +222,7 @@ def diagonal(plan: Plan, tables: dict[str, Any], x: Any, p: Prepared) -> tuple[A
     """(NNGP, NTK) of each input of x, (positions, N, channels), with itself, each (N,); for a field (N, *tail)."""
     if isinstance(plan, FieldPlan) or plan.form == "pairs":
         return pairs(plan, tables, x, p, x, p)
-    k, theta = _sum_offsets(plan, tables, x, x, p.field, p.field)
+    k, theta = _summed(plan, tables, x, x, p.field, p.field)
     if p.vector is None:
         return after_affine(plan.vector, k, theta)
     variance, _, theta = _vectors(plan, State(jnp.zeros_like(theta), theta), p, p)
@@ -282,9 +282,7 @@ def _flattened(plan: OffsetPlan, tables: dict[str, Any], x1: Any, x2: Any, p1: P
     return read.angles(lambda distance: vanishing(distance, to))
 
 
-def _sum_offsets(
-    plan: OffsetPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments
-) -> tuple[Any, Any]:
+def _summed(plan: OffsetPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments) -> tuple[Any, Any]:
     """(K, Θ) after the readout, before the dense layers that follow it."""
 
     def one(label: Any) -> tuple[Any, Any]:

@@ -92,9 +92,9 @@ def _pieces(x: ArrayLike, op: Box, axes: Axes, dimension: int) -> list[ArrayLike
 def window_averages(box: Box) -> np.ndarray:
     """The matrix (positions out, positions in) of means over the box, with zeros outside the grid."""
     table = box.table
-    there, rows = table >= 0, np.broadcast_to(np.arange(len(table))[:, None], table.shape)
+    present, rows = table >= 0, np.broadcast_to(np.arange(len(table))[:, None], table.shape)
     matrix = np.zeros((len(table), math.prod(box.in_shape)))
-    np.add.at(matrix, (rows[there], table[there]), 1 / table.shape[1])
+    np.add.at(matrix, (rows[present], table[present]), 1 / table.shape[1])
     return matrix
 
 

@@ -1,4 +1,4 @@
-"""The package beside the library imports rooms of the library and names of their `__all__`: what users can import."""
+"""The companion package imports subpackages of the library and names of their `__all__`: what users can import."""
 
 from __future__ import annotations
 
@@ -15,43 +15,45 @@ import equitangents_studies
 
 PACKAGE = Path(equitangents_studies.__file__).parent
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py*") if path.suffix in {".py", ".pyi"})  # and no bytecode
-ROOMS = {name for name in equitangents.__all__ if isinstance(getattr(equitangents, name), ModuleType)}
+SUBPACKAGES = {name for name in equitangents.__all__ if isinstance(getattr(equitangents, name), ModuleType)}
 
 
-def names_of(room: str) -> set[str]:
-    """What is public in the library or one of its rooms."""
-    return set(equitangents.__all__ if not room else importlib.import_module(f"equitangents.{room}").__all__)
+def names_of(subpackage: str) -> set[str]:
+    """What is public in the library or one of its subpackages."""
+    return set(
+        equitangents.__all__ if not subpackage else importlib.import_module(f"equitangents.{subpackage}").__all__
+    )
 
 
 def inner_names(text: str) -> Iterator[str]:
-    """What a file imports of the library, or reads off one of its rooms, that no user should."""
+    """What a file imports of the library, or reads off one of its subpackages, that no user should."""
     tree = ast.parse(text)
-    bound = {}  # names of this file that are the library or a room of it
+    bound = {}  # names of this file that are the library or a subpackage of it
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] == "equitangents":
-            _, _, room = (node.module or "").partition(".")
+            _, _, subpackage = (node.module or "").partition(".")
             for alias in node.names:
-                if room not in {"", *ROOMS} or alias.name not in names_of(room):
+                if subpackage not in {"", *SUBPACKAGES} or alias.name not in names_of(subpackage):
                     yield f"{node.module}.{alias.name}"
-                elif not room and alias.name in ROOMS:
+                elif not subpackage and alias.name in SUBPACKAGES:
                     bound[alias.asname or alias.name] = alias.name
         elif isinstance(node, ast.Import):
             for alias in node.names:
-                library, _, room = alias.name.partition(".")
-                if library == "equitangents" and room not in {"", *ROOMS}:
+                library, _, subpackage = alias.name.partition(".")
+                if library == "equitangents" and subpackage not in {"", *SUBPACKAGES}:
                     yield alias.name
                 elif library == "equitangents":
-                    bound[alias.asname or library] = room if alias.asname else ""
+                    bound[alias.asname or library] = subpackage if alias.asname else ""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in bound:
-            room = bound[node.value.id]
-            if node.attr not in names_of(room):
-                yield f"equitangents.{room}.{node.attr}".replace("..", ".")
+            subpackage = bound[node.value.id]
+            if node.attr not in names_of(subpackage):
+                yield f"equitangents.{subpackage}.{node.attr}".replace("..", ".")
 
 
 def test_there_is_something_to_read():
     assert len(SOURCES) > 80
-    assert {"nn", "extending", "errors", "kernels"} <= ROOMS
+    assert {"nn", "extending", "errors", "kernels"} <= SUBPACKAGES
     assert sum("from equitangents" in path.read_text(encoding="utf-8") for path in SOURCES) > 60
 
 
@@ -110,7 +112,7 @@ def test_public_names_pass(text):
 def test_tools_for_packages_built_on_the_library_are_those_of_where_they_live():
     from equitangents import extending, files, precision
 
-    assert extending.whole_file is files.whole_file
+    assert extending.atomic_file is files.atomic_file
     assert extending.precision is precision
     assert set(dir(extending)) == set(extending.__all__)
     for name in extending.__all__:

@@ -1,4 +1,4 @@
-"""What lies beside the library: its rooms by the library's names, and the library without them."""
+"""The companion package: its subpackages by the library's names, and the library without them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ import equitangents as et
 import equitangents_studies
 
 
-def test_attributes_of_the_library_are_the_rooms_beside_it():
+def test_attributes_of_the_library_are_the_subpackages_of_the_companion():
     from equitangents import baselines, data, studies, systems
 
     assert studies is et.studies is equitangents_studies
-    for room in (systems, baselines, data):
-        assert room is getattr(et, room.__name__.split(".")[1]) is getattr(equitangents_studies, room.__name__[21:])
+    for module in (systems, baselines, data):
+        name = module.__name__.split(".")[1]
+        assert module is getattr(et, name) is getattr(equitangents_studies, name)
         with pytest.raises(AttributeError, match="Nothing"):
-            _ = room.Nothing
+            _ = module.Nothing
     assert {"systems", "baselines", "data", "studies"} <= set(dir(et))
 
 
-def test_modules_of_the_rooms_have_one_name():
+def test_modules_of_the_companion_have_one_name():
     with pytest.raises(ModuleNotFoundError, match="systems"):
         importlib.import_module("equitangents.systems")
 
