@@ -147,7 +147,7 @@ class TestVersions:
         now = config["versions"]["equitangents"]
         config["versions"]["equitangents"] = "0.0.1"
         path.write_text(json.dumps(config))
-        with pytest.raises(InvalidArgumentError, match=rf"begun by equitangents 0\.0\.1, and this is {now}"):
+        with pytest.raises(InvalidArgumentError, match=rf"a run by equitangents {now} to resume; it was begun by 0\.0\.1"):
             five_stages(whole, resume=True)
         assert capsys.readouterr().out == ""
         five_stages(whole, force=True)
