@@ -10,15 +10,23 @@
 
 namespace eqt::EQT_ISA {
 
+// The first two sides: √q, and 1/(2√q), 0 where q is so small that the product of two might overflow.
+struct OfAngle {
+  template <int K>
+  static EQT_INLINE void sides(Doubles q, Doubles (&out)[K]) {
+    out[0] = square_root(q);
+    out[1] = q > 1e-300 ? 0.5 / out[0] : Doubles{};
+  }
+};
+
 // φ(x) = max(x, 0) + a min(x, 0). With s = sin²(θ/2) = (D - (√q1 - √q2)²)/(4r), r = √(q1 q2), and the squares
 // o = ((1+a)/2)² and e = ((1-a)/2)² of φ's odd and even part:
 // D' = o D + e (√q1 - √q2)² + 4 e r [m + (α cos α - sin α)/π],  E[φ'φ'] = o ± (e - 2 e α/π),
 // where m = min(s, 1-s) and α is θ, or past the right angle (lower sign) π - θ. Both α/√m and (α cos α - sin α)/m^{3/2}
 // are polynomials in m.
-
 template <class T>
-struct PiecewiseLinear {
-  static constexpr int kSides = 2;  // √q, and 1/(2√q), 0 where q is so small that the product of two might overflow
+struct PiecewiseLinear : OfAngle {
+  static constexpr int kSides = 2;
   using V = Vec<T>;
   using P = Polynomials<T>;
   static constexpr T kDoubt = sizeof(T) == 4 ? T(9.5e-7) : T(1.8e-15);  // 8 units in the last place
@@ -52,10 +60,6 @@ struct PiecewiseLinear {
     d = odd * d + (even * square + r * bend);
   }
 
-  static EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) {
-    out[0] = square_root(q);
-    out[1] = q > (sizeof(T) == 4 ? 1e-36 : 1e-300) ? 0.5 / out[0] : Doubles{};
-  }
   static EQT_INLINE Doubles variance(const Op& op, Doubles q) { return (1 + op.parameters[0] * op.parameters[0]) / 2 * q; }
   static EQT_INLINE Doubles mean(const Op& op, Doubles q) {
     return (1 - op.parameters[0]) / 2 * square_root(2 / 3.14159265358979323846 * q);
@@ -64,10 +68,9 @@ struct PiecewiseLinear {
 
 // φ(x) = σ exp(√γ x/σ - γ), σ² the variance of x: E[φφ] = r e^{γ(cos θ - 1)} = r e^{-2γs} and E[φ'φ'] = γ e^{-2γs}, where
 // r = √(q1 q2) and s = sin²(θ/2) = (D - (√q1 - √q2)²)/(4r); D' = (√q1 - √q2)² - 2r (e^{-2γs} - 1).
-
 template <class T>
-struct NormalisedExponential {
-  static constexpr int kSides = 2;  // √q, and 1/(2√q), 0 where q is so small that the product of two might overflow
+struct NormalisedExponential : OfAngle {
+  static constexpr int kSides = 2;
   using V = Vec<T>;
   T gamma;
 
@@ -83,17 +86,11 @@ struct NormalisedExponential {
     theta = theta * (gamma + gamma * excess);
   }
 
-  static EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) {
-    out[0] = square_root(q);
-    out[1] = q > (sizeof(T) == 4 ? 1e-36 : 1e-300) ? 0.5 / out[0] : Doubles{};
-  }
   static EQT_INLINE Doubles variance(const Op&, Doubles q) { return q; }
   static EQT_INLINE Doubles mean(const Op& op, Doubles q) {
     return square_root(q) * (1 + exponential_less_one(Doubles{} - 0.5 * op.parameters[0]));
   }
 };
-
-// Duals of the angle θ between two fields: sin²(θ/2) = s = (D - (√q1 - √q2)²)/(4r), r = √(q1 q2).
 
 // From the first two sides, √q and 1/(2√q): s between 0 and 1, and 1/2 where a variance vanishes.
 template <class T, int K>
@@ -106,7 +103,7 @@ EQT_INLINE Vec<T> half_angle(Vec<T> d, const Vec<T> (&x)[K], const Vec<T> (&y)[K
 
 // Normalisation by the variance of each position: D' = (α1 - α2)² + 4 α1 α2 s, α² = q/(q + ε).
 template <class T>
-struct Normalised {
+struct Normalised : OfAngle {
   static constexpr int kSides = 4;  // √q, 1/(2√q), α, 1/√(q + ε)
   using V = Vec<T>;
   double eps;
@@ -120,11 +117,9 @@ struct Normalised {
   }
 
   EQT_INLINE void sides(Doubles q, const Units& units, Doubles (&out)[kSides]) const {
-    Doubles angle[2];
-    PiecewiseLinear<T>::sides(q, angle);
-    out[0] = angle[0], out[1] = angle[1];
+    OfAngle::sides(q, out);
     out[3] = units.before / units.after / square_root(units.before * units.before * q + eps);
-    out[2] = angle[0] * out[3];
+    out[2] = out[0] * out[3];
   }
   static EQT_INLINE Doubles variance(const Op& op, Doubles q) { return q / (q + op.parameters[0]); }
   static EQT_INLINE Doubles mean(const Op&, Doubles) { return Doubles{}; }
@@ -150,7 +145,7 @@ struct Standardised {
 
 // Sign and step: D' = c θ/π, with variances `own` of all fields that do not vanish. There is no E[φ'φ'].
 template <class T>
-struct Step {
+struct Step : OfAngle {
   static constexpr int kSides = 2;
   using V = Vec<T>;
   using P = Polynomials<T>;
@@ -169,7 +164,6 @@ struct Step {
     theta = V{};
   }
 
-  static EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) { PiecewiseLinear<T>::sides(q, out); }
   static EQT_INLINE Doubles variance(const Op& op, Doubles q) { return q > 0 ? op.parameters[1] - Doubles{} : q * 0; }
   static EQT_INLINE Doubles mean(const Op& op, Doubles q) {
     return op.parameters[1] == 1 ? Doubles{} : variance(op, q);
@@ -180,7 +174,7 @@ struct Step {
 // J_n = π Q_n - h_n, where Q_0 = 1, Q_1 = c, h_0 = θ, h_1 = θ cos θ - sin θ, and both follow
 // f_(n+1) = (2n+1) c f_n + n² sin²θ f_(n-1). D' = J_n(0)/(2π) (p - p')² + pp' (Q_n(1) - Q_n + h_n/π), p = q^(n/2).
 template <class T>
-struct RectifiedMonomial {
+struct RectifiedMonomial : OfAngle {
   static constexpr int kSides = 4;  // √q, 1/(2√q), p, p/√q
   using V = Vec<T>;
   using P = Polynomials<T>;
@@ -219,12 +213,10 @@ struct RectifiedMonomial {
   }
 
   EQT_INLINE void sides(Doubles q, const Units& units, Doubles (&out)[kSides]) const {
-    Doubles angle[2];
-    PiecewiseLinear<T>::sides(q, angle);
-    out[0] = angle[0], out[1] = angle[1];
+    OfAngle::sides(q, out);
     out[3] = units.before / units.after;
-    for (int n = 1; n < degree; ++n) out[3] *= units.before * angle[0];
-    out[2] = out[3] * angle[0];
+    for (int n = 1; n < degree; ++n) out[3] *= units.before * out[0];
+    out[2] = out[3] * out[0];
   }
   static EQT_INLINE Doubles variance(const Op& op, Doubles q) {
     Doubles found = own(op) - Doubles{};
@@ -251,7 +243,7 @@ struct Reciprocals {
 // Polynomials Σ_j c_j x^j of fields as they are: with a_n(q) = E[φ⁽ⁿ⁾], ρ = cos θ and b_n = a_n q^((n-1)/2)/√(n-1)!, E[φ'φ'] = Σ_n b_n b_n' ρⁿ⁻¹
 // and D' = (a_0 - a_0')² + Σ_n [(b_n √q1 - b_n' √q2)² + 2 r b_n b_n' (1 - ρⁿ)]/n, 1 - ρⁿ = 2s (1 + ρ + … + ρⁿ⁻¹).
 template <class T, int Degree>
-struct PolynomialDual {
+struct PolynomialDual : OfAngle {
   static constexpr int kSides = Degree + 3;  // √q, 1/(2√q), a_0, b_1, b_2, …
   using V = Vec<T>;
   static constexpr Reciprocals<T, Degree> kShare{};
@@ -300,10 +292,8 @@ struct PolynomialDual {
   }
 
   EQT_INLINE void sides(Doubles q, const Units& units, Doubles (&out)[kSides]) const {
-    Doubles angle[2];
-    PiecewiseLinear<T>::sides(q, angle);
-    out[0] = angle[0], out[1] = angle[1];
-    const Doubles all = units.before * units.before * q, root = units.before * angle[0];
+    OfAngle::sides(q, out);
+    const Doubles all = units.before * units.before * q, root = units.before * out[0];
     out[2] = derivative(coefficients, degree + 1, 0, all) / units.after;
     Doubles power = units.before / units.after;
     for (int n = 1; n <= Degree; ++n) {

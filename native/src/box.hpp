@@ -1,12 +1,10 @@
-// Where the pairs of one fibre lie, and sums over their windows.
+// Where the pairs of one offset lie, and sums over their windows.
 #pragma once
 
 #include "program.hpp"
 #include "vector.hpp"
 
 namespace eqt::EQT_ISA {
-
-// Where the pairs of one fibre lie at one level: the first positions carried, and their partners.
 
 // x modulo n, for x not far outside [0, n): windows read so often that a division would show.
 EQT_INLINE int wrapped(int x, int n) {
@@ -15,6 +13,7 @@ EQT_INLINE int wrapped(int x, int n) {
   return x;
 }
 
+// Where the pairs of one offset lie at one level: the first positions carried, and their partners.
 struct Place {
   bool torus;                    // every position has a partner; else only those of [low, high) have
   int low[kAxes], high[kAxes];   // first positions carried
@@ -28,7 +27,6 @@ struct Place {
 };
 
 // Weighted sums over windows given by an index table.
-
 template <class T, int Parts>
 EQT_INLINE void table_cell(const Op& op, const T* in, int64_t p, T* out) {
   constexpr int L = kLanes<T>;
@@ -63,7 +61,6 @@ void table_cells(const Op& op, const T* in, int64_t begin, int64_t n, T* out, T*
 
 // Sums over box windows: over the window's rows first, into a row buffer with margins, then along the row.
 // `Parts` of a cell: D and Θ, or (1) D alone, before the first layer with weights, where Θ = 0.
-
 template <class T, int R>
 void add_rows_of(const T* const* rows, int count, T* out, int64_t size) {
   constexpr int L = kLanes<T>;
@@ -137,8 +134,8 @@ void sum_along(const T* sums, int width, int64_t stride, T scale, T* cells, int6
 }
 
 // Outside the carried positions K = Θ = 0: D is the variance of whichever input still has a position there.
-template <class T, bool Own, int Parts>
-void fill_margin(const Level& level, const Place& place, T* field, const T* first, const T* second) {
+template <class T, int Parts>
+void fill_margin(const Level& level, const Place& place, T* field, const T* first, const T* second, bool in_lanes) {
   constexpr int L = kLanes<T>;
   const int *n = level.shape, *o = place.offset;
   const auto inside = [](int p, int count) { return p >= 0 && p < count; };
@@ -154,7 +151,7 @@ void fill_margin(const Level& level, const Place& place, T* field, const T* firs
         for (int x = begin; x < end; ++x) {
           Vec<T> d{};
           if (own && inside(x, n[2])) {
-            if constexpr (Own) d += load(first + L * (at + x));
+            if (in_lanes) d += load(first + L * (at + x));
             else d += first[at + x];
           }
           if (partner && inside(x + o[2], n[2])) d += load(second + L * (partner_at + x));

@@ -25,8 +25,8 @@ void join_row(const T* kept, T* cells, int64_t n) {
 }
 
 // Where both summands have means m, m': E[(f+g)(f'+g')] gains m_f m_g' + m_g m_f', and D twice the product of their gaps.
-template <class T, class S>
-void join_row(const T* kept, T* cells, int64_t n, const S& means) {
+template <class T>
+void join_row(const T* kept, T* cells, int64_t n, const Sides<T>& means) {
   join_row(kept, cells, n);
   for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<T>) {
     Vec<T> x[2], y[2];
@@ -37,8 +37,8 @@ void join_row(const T* kept, T* cells, int64_t n, const S& means) {
 
 // s f + t g of fields in units of their own, f kept and g in the cells. The sides are what `convert` needs of f and of g, and, if
 // there are `K` = 6, their means in the new unit.
-template <class T, int K, class S>
-void join_units(T first, T second, const T* kept, T* cells, int64_t n, const S& sides) {
+template <class T, int K>
+void join_units(T first, T second, const T* kept, T* cells, int64_t n, const Sides<T>& sides) {
   for (int64_t k = 0; k < n; ++k, kept += 2 * kLanes<T>, cells += 2 * kLanes<T>) {
     Vec<T> x[K], y[K];
     sides.get(k, x, y);

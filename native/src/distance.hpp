@@ -3,7 +3,7 @@
 // that they lose nothing. Which way a pair goes is seen from its own products: it is the same in every tile and call.
 #pragma once
 
-#include "fibre.hpp"
+#include "pair_offset.hpp"
 
 namespace eqt::EQT_ISA {
 

@@ -126,7 +126,7 @@ class Computation {
       c.loops_.prepare_field(c.plan_, group, workspace);
       if (c.self_) {
         const Tile<C> tile = c.listed_tile(thread, *this, *this, g);
-        c.loops_.listed.readout(c.plan_, tile);
+        c.loops_.readout(c.plan_, tile);
         // Too few rotations may leave a pooled variance below zero.
         for (int l = 0; l < c.lanes_; ++l) group.variance[l] = std::max(tile.k[l], 0.0);
       }
@@ -140,12 +140,12 @@ class Computation {
   int64_t signal_size() const { return plan_.positions_in * plan_.channels; }
   bool cancelled() const { return is_set(problem_.cancel); }
 
-  // Over all fibres, and all stages.
+  // Over all pair offsets, and all stages.
   double work_of_pair(const Plan& plan) const {
     double cells = plan.pooled ? double(plan.levels[0].positions) : double(signal_size()) / 8;
     cells += plan_.vector_count;
     for (int i = 0; i < plan.field_count; ++i) cells += double(plan.levels[i + 1].positions);
-    return cells * plan.fibre_count + (plan.pooled ? work_of_pair(*plan.pooled->fine) : 0);
+    return cells * plan.offset_count + (plan.pooled ? work_of_pair(*plan.pooled->fine) : 0);
   }
 
   // Of an input in a panel.
@@ -220,11 +220,11 @@ class Computation {
       if (problem_.field != FieldKind::none) {
         const FieldOutput to = output(thread, at, 0, int(std::min<int64_t>(lanes_, first.end - at)));
         t.field = &to;
-        return loops_.listed.fields(plan_, t);
+        return loops_.fields(plan_, t);
       }
-      loops_.listed.readout(plan_, t);
+      loops_.readout(plan_, t);
       if (cancelled()) return;
-      loops_.listed.vector(plan_, t);
+      loops_.vector(plan_, t);
       for (int64_t l = 0; l < lanes_ && at + l < first.end; ++l) {
         problem_.nngp[at + l] = T(t.k[l]);
         problem_.ntk[at + l] = T(t.theta[l]);
@@ -235,7 +235,7 @@ class Computation {
   void pairs(const Panel& rows, const Panel& columns) {
     if (multiplies_) return products(rows, columns);
     const int64_t n = rows.end - rows.begin, groups = columns.groups(*this);
-    // Enough tiles for all threads to end at about the same time; long ones, so that fibres are placed once for many.
+    // Enough tiles for all threads to end at about the same time; long ones, so that pair offsets are placed once for many.
     int64_t chunk = plan_.distance_only ? 60 : 16;
     chunk = std::clamp<int64_t>(n * groups / (8 * threads_), 1, chunk);
     const int64_t chunks = (n + chunk - 1) / chunk;
@@ -288,12 +288,12 @@ class Computation {
     if (problem_.field != FieldKind::none) {
       const FieldOutput to = output(thread, i0, j0, int(std::min<int64_t>(lanes_, columns.end - j0)));
       t.field = &to;
-      return loops_.pairs.fields(plan_, t);
+      return loops_.fields(plan_, t);
     }
     if (whole_rows(t, i0, j0, columns)) return;
-    loops_.pairs.readout(plan_, t);
+    loops_.readout(plan_, t);
     if (cancelled()) return;
-    loops_.pairs.vector(plan_, t);
+    loops_.vector(plan_, t);
     const int lanes = int(std::min<int64_t>(lanes_, columns.end - j0));
     put(problem_.nngp, t.k, i0, j0, int(count), lanes, symmetric);
     put(problem_.ntk, t.theta, i0, j0, int(count), lanes, symmetric);
@@ -360,7 +360,7 @@ class Computation {
     return to;
   }
 
-  // Numbers in which fibres of a field over all pairs of positions of a grid are gathered.
+  // Numbers in which pair offsets of a field over all pairs of positions of a grid are gathered.
   int64_t gathered_size() const {
     const Level& last = plan_.levels[plan_.field_count];
     const bool gathers = problem_.field == FieldKind::all && last.grid;

@@ -20,7 +20,7 @@ struct Problem {
   bool listed;                     // only of every first input with the second one of its number: nngp and ntk are (n1,)
   int instructions;                // -1: the best that this machine has; else a number as in `instruction_set_name`
   // The field over P positions that is wanted in place of one number a pair: nngp and ntk are (n1, P, n2, P) of all pairs
-  // of positions, (n1, n2, P) of the same position, (n1, n2, listed) of some, with targets (fibres, P); where `listed`
+  // of positions, (n1, n2, P) of the same position, (n1, n2, listed) of some, with targets (offsets, P); where `listed`
   // inputs are asked for they have one axis of inputs less, the first.
   FieldKind field = FieldKind::none;
   int64_t field_numbers = 0;  // of a pair of inputs

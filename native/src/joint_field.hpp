@@ -10,8 +10,7 @@ namespace eqt::EQT_ISA {
 
 // Operations at single pairs of positions, on one row of a field over all pairs: one first position with all second ones.
 
-template <class S>
-void covariance_row(double* cells, int64_t n, const S& halves) {
+inline void covariance_row(double* cells, int64_t n, const Sides<double>& halves) {
   for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<double>) {
     Doubles x[1], y[1];
     halves.get(k, x, y);
@@ -25,8 +24,7 @@ EQT_INLINE Doubles distance_of(Doubles k, Doubles q1, Doubles q2) {
   return d <= 16 * std::numeric_limits<double>::epsilon() * total ? Doubles{} : d;
 }
 
-template <class S>
-void distance_row(double* cells, int64_t n, const S& variances) {
+inline void distance_row(double* cells, int64_t n, const Sides<double>& variances) {
   for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<double>) {
     Doubles x[1], y[1];
     variances.get(k, x, y);
@@ -35,8 +33,7 @@ void distance_row(double* cells, int64_t n, const S& variances) {
 }
 
 // K' = (K - μ m' - m μ' + μ μ')/(σ σ'), Θ' = Θ/(σ σ'); the sides are q, m, μ, 1/σ, and q after it.
-template <class S>
-void normalise_row(double* cells, int64_t n, const S& sides) {
+inline void normalise_row(double* cells, int64_t n, const Sides<double>& sides) {
   constexpr int L = kLanes<double>;
   for (int64_t i = 0; i < n; ++i, cells += 2 * L) {
     Doubles x[5], y[5];
@@ -48,8 +45,7 @@ void normalise_row(double* cells, int64_t n, const S& sides) {
 }
 
 // K = Θ = 0 where a mask leaves no position; the sides are 1 or 0, and q.
-template <class S>
-void clear_row(double* cells, int64_t n, const S& sides) {
+inline void clear_row(double* cells, int64_t n, const Sides<double>& sides) {
   constexpr int L = kLanes<double>;
   for (int64_t k = 0; k < n; ++k, cells += 2 * L) {
     Doubles x[2], y[2];
@@ -61,8 +57,7 @@ void clear_row(double* cells, int64_t n, const S& sides) {
 }
 
 // s f + t g of independent fields f, whose cells change, and g; the means of both add a term where they are multiplied.
-template <class S>
-void combine_row(const JointStep& step, const double* other, double* cells, int64_t n, const S& means) {
+inline void combine_row(const JointStep& step, const double* other, double* cells, int64_t n, const Sides<double>& means) {
   constexpr int L = kLanes<double>;
   for (int64_t k = 0; k < n; ++k, cells += 2 * L, other += 2 * L) {
     Doubles d = step.own * load(cells), theta = step.own * load(cells + L);
@@ -213,8 +208,6 @@ void mix_second(const JointMemory& memory, int count, const double* half, int64_
   }
 }
 
-// All steps on the fields of one first input with a vector of second ones, or (`Own`) of a vector of inputs with themselves.
-
 // Whether a step acts on each pair of positions alone, in place.
 inline bool in_rows(const JointStep& step) {
   switch (step.kind) {
@@ -241,12 +234,11 @@ struct JointField {
   const double *sides1, *sides2;
   int same;  // the lane whose second input is the first one; -1: none
 
-  Sides<double, Own> sides(int64_t at, int count, int64_t p) const {
-    return {sides1 + (at + p * count) * kStep, 0, sides2 + at * L, int64_t(count) * L, memory.identity};
+  Sides<double> sides(int64_t at, int count, int64_t p) const {
+    return {sides1 + (at + p * count) * kStep, 0, sides2 + at * L, int64_t(count) * L, memory.identity, Own};
   }
   Doubles first(int64_t at) const {
-    if constexpr (Own) return load(sides1 + at * L);
-    else return splat(sides1[at]);
+    return Own ? load(sides1 + at * L) : splat(sides1[at]);
   }
 
   // The units at a step, one over which is number `at`; -1: fields are as they are.
@@ -322,9 +314,7 @@ struct JointField {
         if (plan.changes_units) return affine_row(step.op, cells, n, sides(step.side_at, 1, p), units(step.unit_at));
         return affine_row(step.op, cells, n, sides(step.side_at, 1, p), NoUnits<double>{});
       case JointKind::dual:
-        with_dual<double>(step.op, [&](const auto& dual) { dual_row(dual, cells, n, sides(step.side_at, step.op.sides, p)); });
-        if (step.op.changes && step.op.offset != 0) raise(step, p, cells, n);
-        return;
+        return dual_row(step.op, cells, n, sides(step.side_at, step.op.sides, p));
       case JointKind::decouple: return decouple(step, p, cells, n);
       case JointKind::combine: {
         const double* other = memory.field(step.from) + p * n * kCell;
@@ -342,15 +332,8 @@ struct JointField {
     }
   }
 
-  void raise(const JointStep& step, int64_t p, double* cells, int64_t n) const {
-    const int64_t skipped = step.op.sides - kRaisedSides;
-    Sides<double, Own> of = sides(step.side_at, step.op.sides, p);
-    of.first += skipped * kStep, of.second += skipped * L;
-    raise_row(cells, n, of);
-  }
-
   void decouple(const JointStep& step, int64_t p, double* cells, int64_t n) const {
-    Sides<double, Own> of = sides(step.side_at, 1, p);
+    Sides<double> of = sides(step.side_at, 1, p);
     decouple_row(cells, p, of);
     of.second += (p + 1) * L;
     decouple_row(cells + (p + 1) * kCell, n - p - 1, of);
@@ -358,7 +341,7 @@ struct JointField {
 
   // A position's draw is independent of all others, but for an input with itself; the sides are what variances grow by.
   void drop(const JointStep& step, int64_t p, double* cells, int64_t n) const {
-    const Sides<double, Own> of = sides(step.side_at, 1, p);
+    const Sides<double> of = sides(step.side_at, 1, p);
     for (int64_t k = 0; k < n; ++k) {
       Doubles x[1], y[1];
       of.get(k, x, y);

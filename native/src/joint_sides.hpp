@@ -10,8 +10,7 @@
 
 namespace eqt::EQT_ISA {
 
-// Memory of fields over all pairs of positions, (p, p') in rows: of each pair a cell, D (or K) and Θ.
-
+// Fields over all pairs of positions, (p, p') in rows: of each pair a cell, D (or K) and Θ.
 struct JointMemory {
   static constexpr int64_t L = kLanes<double>;
   double *fields, *variances, *means, *units, *listed;  // units: one a lane; listed: entries of A that are not zero
@@ -58,7 +57,6 @@ struct MixedRow {
 
 // What is known of each input alone: variances q, means m and masks through all steps, for as many inputs as a vector has
 // lanes, and the sides made of them.
-
 struct JointSides {
   static constexpr int L = kLanes<double>;
   const JointPlan& plan;
@@ -247,21 +245,17 @@ struct JointSides {
 
   void dual(const JointStep& step) const {
     double *v = q(step.to), *m = mean(step.to);
-    with_dual<double>(step.op, [&](const auto& how) {
-      using Dual = std::decay_t<decltype(how)>;
-      const Units both = units_around<Dual>(step.op, v, step.before, L, load(unit(step.to)));
-      for (int64_t p = 0; p < step.before; ++p) {
-        const Doubles before = load(v + p * L), all = step.op.changes ? both.before * both.before * before : before;
-        constexpr int kMost = Dual::kSides + kRaisedSides;
-        Doubles values[kMost];
-        const int count = all_sides(step.op, how, before, both, values);
-        for (int i = 0; i < count; ++i) put(step.side_at + p * count + i, values[i]);
-        const Moments behind = raised<Dual>(step.op, all);
-        store(v + p * L, step.op.changes ? behind.variance / (both.after * both.after) : behind.variance);
-        store(m + p * L, step.op.changes ? behind.mean / both.after : behind.mean);
-      }
-      if (step.op.changes) store(unit(step.to), both.after);
-    });
+    const Units both = units_around(step.op, v, step.before, L, load(unit(step.to)));
+    for (int64_t p = 0; p < step.before; ++p) {
+      const Doubles before = load(v + p * L), all = step.op.changes ? both.before * both.before * before : before;
+      Doubles values[kMostSides];
+      all_sides(step.op, v + p * L, 1, L, both, false, values);
+      for (int i = 0; i < step.op.sides; ++i) put(step.side_at + p * step.op.sides + i, values[i]);
+      const Moments behind = moments(step.op, all);
+      store(v + p * L, step.op.changes ? behind.variance / (both.after * both.after) : behind.variance);
+      store(m + p * L, step.op.changes ? behind.mean / both.after : behind.mean);
+    }
+    if (step.op.changes) store(unit(step.to), both.after);
     finish(step);
   }
 

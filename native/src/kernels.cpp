@@ -15,8 +15,7 @@ int64_t workspace_bytes(const Plan& plan) {
 
 template <class T>
 constexpr Kernels<T> kKernels{kLanes<T>, kAbreast, workspace_bytes<T>, to_unit<T>, prepare_field<T>, prepare_vector<T>, products<T>, dense<T>, put<T, float>, put<T, double>, mirror<T>,
-                              {readout<T, false>, vector_stage<T, false>, fields<T, false>},
-                              {readout<T, true>, vector_stage<T, true>, fields<T, true>}};
+                              readout<T>, vector_stage<T>, fields<T>};
 
 const Kernels<float>& kernels_float() { return kKernels<float>; }
 const Kernels<double>& kernels_double() { return kKernels<double>; }

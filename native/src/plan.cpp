@@ -116,11 +116,11 @@ void OwnedPlan::read_stage(Reader& code, const Description& d) {
   Stage stage{};
   stage.first = stages_.empty() ? 0 : stages_.back().first + stages_.back().count;
   stage.count = code.next();
-  const auto fibres = [&] {
+  const auto offsets = [&] {
     const int32_t count = code.next(), at = code.next();
     return std::pair(count, at);
   };
-  std::vector<std::pair<int32_t, int32_t>> described{fibres()};
+  std::vector<std::pair<int32_t, int32_t>> described{offsets()};
   if (!stages_.empty()) {
     Pooled& pooled = stage.pooled;
     pooled.grid = code.next();
@@ -137,7 +137,7 @@ void OwnedPlan::read_stage(Reader& code, const Description& d) {
     if (pooled.carried > kDepth) throw std::invalid_argument("too many residual branches around a pool");
     for (int i = 0; i < pooled.carried; ++i) pooled.carry[i] = {code.next(), code.next(), 0};
     if (!pooled.grid) pooled.blocks = within(d.tables, d.tables_size, blocks, positions);
-    for (size_t i = 0; i < stages_.size(); ++i) described.push_back(fibres());
+    for (size_t i = 0; i < stages_.size(); ++i) described.push_back(offsets());
   }
   stage.levels.resize(stage.count + 1);
   for (Level& level : stage.levels) {
@@ -151,9 +151,9 @@ void OwnedPlan::read_stage(Reader& code, const Description& d) {
   }
   const auto found = [&](size_t i, const Level& level) {
     const auto [count, at] = described[i];
-    return Fibres{count, within(d.tables, d.tables_size, at, int64_t(count) * (level.grid ? kAxes : 1))};
+    return Offsets{count, within(d.tables, d.tables_size, at, int64_t(count) * (level.grid ? kAxes : 1))};
   };
-  stage.fibres = found(0, stage.levels.front());
+  stage.offsets = found(0, stage.levels.front());
   for (size_t i = 1; i < described.size(); ++i) stage.own.push_back(found(i, stages_[i - 1].levels.front()));
   stages_.push_back(std::move(stage));
 }
@@ -310,8 +310,8 @@ void OwnedPlan::measure_fields() {
 
 // Joins the stages: which fields over pairs of positions lie between them, and where.
 void OwnedPlan::chain_stages() {
-  std::vector<Fibres> all;
-  for (const Stage& stage : stages_) all.push_back(stage.fibres);
+  std::vector<Offsets> all;
+  for (const Stage& stage : stages_) all.push_back(stage.offsets);
   const Plan* last = chained(stages_.size(), all);
   std::vector<Plan*> main;
   for (const Plan* p = last;; p = p->pooled->fine) {
@@ -319,16 +319,16 @@ void OwnedPlan::chain_stages() {
     if (!p->pooled) break;
   }
   for (size_t i = 1; i < stages_.size(); ++i) {
-    std::vector<Fibres> fibres = stages_[i].own;
-    fibres.push_back({1, kDiagonal});
-    const_cast<Pooled*>(main[i]->pooled)->own = chained(i + 1, fibres);
+    std::vector<Offsets> offsets = stages_[i].own;
+    offsets.push_back({1, kDiagonal});
+    const_cast<Pooled*>(main[i]->pooled)->own = chained(i + 1, offsets);
   }
   for (Plan& plan : plans_) plan.pair_cells = plan_.pair_cells, plan.pools = plan_.pools, plan.slabs = plan_.slabs;
   plan_ = *last;
 }
 
-// The plan of stage number count - 1, with those of the stages before it, where each runs the given fibres.
-const Plan* OwnedPlan::chained(size_t count, const std::vector<Fibres>& fibres) {
+// The plan of stage number count - 1, with those of the stages before it, where each runs the given pair offsets.
+const Plan* OwnedPlan::chained(size_t count, const std::vector<Offsets>& offsets) {
   int64_t pair_cells = 0;
   int slabs = 0;
   const Plan* before = nullptr;
@@ -338,18 +338,18 @@ const Plan* OwnedPlan::chained(size_t count, const std::vector<Fibres>& fibres) 
     plan.field_count = stage.count;
     plan.field = ops_.data() + stage.first;
     plan.levels = stage.levels.data();
-    plan.fibre_count = fibres[i].count;
-    plan.fibres = fibres[i].labels;
+    plan.offset_count = offsets[i].count;
+    plan.offsets = offsets[i].labels;
     plan.positions_out = stage.levels.back().positions;
     if (before) {
       Pooled pooled = stage.pooled;
       pooled.fine = before;
       pooled.begin = pair_cells;
-      place_slabs(stage, fibres[i], pooled);
+      place_slabs(stage, offsets[i], pooled);
       pooled.number = int(i) - 1;
       pooled.slab_at = slabs;
       slabs += pooled.slab_count;
-      find_last_fibres(pooled);
+      find_last_offsets(pooled);
       pair_cells += pooled.cells;
       for (int c = 0; c < pooled.carried; ++c) {
         pooled.carry[c].begin = pair_cells;
@@ -367,8 +367,8 @@ const Plan* OwnedPlan::chained(size_t count, const std::vector<Fibres>& fibres) 
   return before;
 }
 
-// The pairs of blocks that a stage's fibres begin with; several fibres may begin with the same.
-void OwnedPlan::place_slabs(const Stage& stage, const Fibres& fibres, Pooled& pooled) {
+// The pairs of blocks that a stage's pair offsets begin with; several may begin with the same.
+void OwnedPlan::place_slabs(const Stage& stage, const Offsets& offsets, Pooled& pooled) {
   const Level& level = stage.levels.front();
   const int* n = level.shape;
   bool torus = level.wrap;
@@ -388,17 +388,17 @@ void OwnedPlan::place_slabs(const Stage& stage, const Fibres& fibres, Pooled& po
   int64_t differences = 1;
   for (int a = 0; a < kAxes; ++a) differences *= 2 * n[a] - 1;
   std::vector<int32_t>& of_difference = numbers_.emplace_back(differences, -1);
-  std::vector<int32_t>& of_fibre = numbers_.emplace_back(fibres.count);
+  std::vector<int32_t>& of_offset = numbers_.emplace_back(offsets.count);
   std::vector<Slab>& slabs = slabs_.emplace_back();
   std::map<std::array<int, kAxes>, int> found;
-  for (int f = 0; f < fibres.count; ++f) {
+  for (int f = 0; f < offsets.count; ++f) {
     std::array<int, kAxes> offset;
     for (int a = 0; a < kAxes; ++a) {
-      offset[a] = fibres.labels[kAxes * f + a] * level.step[a];
+      offset[a] = offsets.labels[kAxes * f + a] * level.step[a];
       if (torus) offset[a] = modulo(offset[a], n[a]);
     }
     const auto [at, is_new] = found.try_emplace(offset, int(slabs.size()));
-    of_fibre[f] = at->second;
+    of_offset[f] = at->second;
     if (!is_new) continue;
     Slab slab{};
     slab.begin = pooled.cells;
@@ -427,21 +427,21 @@ void OwnedPlan::place_slabs(const Stage& stage, const Fibres& fibres, Pooled& po
   }
   pooled.slabs = slabs.data();
   pooled.slab_count = int(slabs.size());
-  pooled.slab_of_fibre = of_fibre.data();
+  pooled.slab_of_offset = of_offset.data();
   pooled.slab_of_difference = of_difference.data();
 }
 
 // Windows whose begins are s·Δ apart hold the pairs of positions that are t = s·Δ + r apart, |r| < w along each axis.
-void OwnedPlan::find_last_fibres(Pooled& pooled) {
+void OwnedPlan::find_last_offsets(Pooled& pooled) {
   const Plan& fine = *pooled.fine;
   std::vector<int32_t>& last = numbers_.emplace_back(pooled.slab_count, 0);
   pooled.last_of_slab = last.data();
   const Level& level = fine.levels[fine.field_count];
   bool known = pooled.grid && level.grid;
-  // What is kept for a branch around the pool comes from the fibre with the same offset.
+  // What is kept for a branch around the pool comes from the same offset.
   for (int a = 0; a < kAxes; ++a) known = known && !(pooled.carried && pooled.stride[a] != 1);
   if (!known) {
-    for (int32_t& fibre : last) fibre = fine.fibre_count - 1;
+    for (int32_t& number : last) number = fine.offset_count - 1;
     return;
   }
   const int *n = level.shape, *m = pooled.out;
@@ -456,11 +456,11 @@ void OwnedPlan::find_last_fibres(Pooled& pooled) {
   };
   int64_t offsets = 1;
   for (int a = 0; a < kAxes; ++a) offsets *= 2 * n[a] - 1;
-  std::vector<int32_t> fibre_of(offsets, -1);
-  for (int f = 0; f < fine.fibre_count; ++f) {
+  std::vector<int32_t> number_of_offset(offsets, -1);
+  for (int f = 0; f < fine.offset_count; ++f) {
     int offset[kAxes];
-    for (int a = 0; a < kAxes; ++a) offset[a] = fine.fibres[kAxes * f + a] * level.step[a];
-    if (const int64_t number = number_of(offset); number >= 0) fibre_of[number] = f;
+    for (int a = 0; a < kAxes; ++a) offset[a] = fine.offsets[kAxes * f + a] * level.step[a];
+    if (const int64_t number = number_of(offset); number >= 0) number_of_offset[number] = f;
   }
   int64_t differences = 1, reach = 1;
   for (int a = 0; a < kAxes; ++a) differences *= 2 * m[a] - 1, reach *= 2 * pooled.window[a] - 1;
@@ -475,7 +475,7 @@ void OwnedPlan::find_last_fibres(Pooled& pooled) {
         rest /= 2 * m[a] - 1, within /= width;
       }
       const int64_t number = number_of(offset);
-      if (number >= 0) last[slab] = std::max(last[slab], fibre_of[number]);
+      if (number >= 0) last[slab] = std::max(last[slab], number_of_offset[number]);
     }
   }
 }

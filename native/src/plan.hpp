@@ -65,7 +65,7 @@ class OwnedPlan {
   const Plan& plan() const { return plan_; }
 
  private:
-  struct Fibres {
+  struct Offsets {
     int32_t count;
     const int32_t* labels;
   };
@@ -74,9 +74,9 @@ class OwnedPlan {
   struct Stage {
     int first, count;  // among `ops_`
     std::vector<Level> levels;
-    Fibres fibres;
+    Offsets offsets;
     Pooled pooled;            // the pool before it, as far as it is described
-    std::vector<Fibres> own;  // of the earlier stages, where the diagonal fibre alone is asked for
+    std::vector<Offsets> own;  // of the earlier stages, where the zero offset alone is asked for
   };
 
   void read_stage(Reader& code, const Description& d);
@@ -86,9 +86,9 @@ class OwnedPlan {
   bool is_dense() const;
   void measure_fields();
   void chain_stages();
-  const Plan* chained(std::size_t count, const std::vector<Fibres>& fibres);
-  void place_slabs(const Stage& stage, const Fibres& fibres, Pooled& pooled);
-  void find_last_fibres(Pooled& pooled);
+  const Plan* chained(std::size_t count, const std::vector<Offsets>& offsets);
+  void place_slabs(const Stage& stage, const Offsets& offsets, Pooled& pooled);
+  void find_last_offsets(Pooled& pooled);
 
   Plan plan_{};  // of the last stage
   std::vector<double> reals_;

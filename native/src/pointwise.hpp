@@ -3,27 +3,40 @@
 #pragma once
 
 #include "angular.hpp"
-#include "smooth.hpp"
-#include "rescaled.hpp"
-#include "tabulated.hpp"
 
 namespace eqt::EQT_ISA {
 
-// The sides at a row of pairs: the first input's follow each other, the second's lie where `partner` says.
-// `Own`: every input of the vector is paired with a first one of its own, whose sides are vectors too.
-template <class T, bool Own>
+// The sides at a row of pairs: the first input's follow each other, the second's lie where `partner` says; null: at one place.
+// `own`: every input of the vector is paired with a first one of its own, whose sides are vectors too.
+template <class T>
 struct Sides {
-  static constexpr bool kFixed = false;  // whether they are the same for all pairs of a row
+  static constexpr bool kFixed = false;
   const T* first;
   int64_t first_step;
   const T* second;
   int64_t second_step;
   const int32_t* partner;
+  bool own;
 
   template <int K>
   EQT_INLINE void get(int64_t k, Vec<T> (&x)[K], Vec<T> (&y)[K]) const {
     const T* a = first + k * first_step;
-    const T* b = second + partner[k] * second_step;
+    const T* b = partner ? second + partner[k] * second_step : second;
+    if (own)
+      for (int i = 0; i < K; ++i) x[i] = load(a + i * kLanes<T>);
+    else
+      for (int i = 0; i < K; ++i) x[i] = splat(a[i]);
+    for (int i = 0; i < K; ++i) y[i] = load(b + i * kLanes<T>);
+  }
+};
+
+// The same for loops in which nothing is decided pair by pair; with a partner.
+template <class T, bool Own>
+struct KnownSides : Sides<T> {
+  template <int K>
+  EQT_INLINE void get(int64_t k, Vec<T> (&x)[K], Vec<T> (&y)[K]) const {
+    const T* a = this->first + k * this->first_step;
+    const T* b = this->second + this->partner[k] * this->second_step;
     for (int i = 0; i < K; ++i) {
       if constexpr (Own) x[i] = load(a + i * kLanes<T>);
       else x[i] = splat(a[i]);
@@ -31,6 +44,22 @@ struct Sides {
     }
   }
 };
+
+// The same for all pairs of a row.
+template <class T>
+struct FixedSides : Sides<T> {
+  static constexpr bool kFixed = true;
+};
+
+// Calls f with sides of which it is known whether they are `own`, or the same for all pairs.
+template <class T, class F>
+EQT_INLINE void with_known(const Sides<T>& sides, F&& f) {
+  if (sides.own) f(KnownSides<T, true>{sides});
+  else f(KnownSides<T, false>{sides});
+}
+
+template <class T, class F>
+EQT_INLINE void with_known(const FixedSides<T>& sides, F&& f) { f(sides); }
 
 // What inputs in units t, t' make of a bias: it adds (1/t - 1/t')² of its variance to D, and 1/(tt') of it to K.
 template <class T>
@@ -104,18 +133,9 @@ void decouple_row(T* cells, int64_t n, const S& sides) {
   }
 }
 
-template <class T, class D, class S>
-void dual_row(const D& dual, T* cells, int64_t n, const S& sides) {
-  Vec<T> x[D::kSides], y[D::kSides];
-  if constexpr (S::kFixed) sides.get(0, x, y);
-  for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<T>) {
-    if constexpr (!S::kFixed) sides.get(k, x, y);
-    Vec<T> d = load(cells), theta = load(cells + kLanes<T>);
-    dual.pair(d, theta, x, y);
-    store(cells, d);
-    store(cells + kLanes<T>, theta);
-  }
-}
+// The activation kernel that `op` names, and its constant: compiled once for all fields, in activations.cpp.
+void dual_row(const Op& op, float* cells, int64_t n, const Sides<float>& sides);
+void dual_row(const Op& op, double* cells, int64_t n, const Sides<double>& sides);
 
 // D and Θ of a field whose unit an input changes by c: D' = cc'D + (c - c')(cq - c'q'); x and y are c and cq.
 template <class T>
@@ -123,67 +143,6 @@ EQT_INLINE void convert(Vec<T>& d, Vec<T>& theta, const Vec<T>* x, const Vec<T>*
   const Vec<T> both = x[0] * y[0];
   d = both * d + (x[0] - y[0]) * (x[1] - y[1]);
   theta = both * theta;
-}
-
-// φ + c of fields in units u: with μ = E[φ]/u and γ = c/u D gains (γ - γ')(2(μ - μ') + γ - γ'). The sides are those of `convert`,
-// for functions that leave fields in another unit than u, μ and γ.
-template <class T, class S>
-void raise_row(T* cells, int64_t n, const S& sides) {
-  for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<T>) {
-    Vec<T> x[kRaisedSides], y[kRaisedSides];
-    sides.get(k, x, y);
-    Vec<T> d = load(cells), theta = load(cells + kLanes<T>);
-    convert<T>(d, theta, x, y);
-    const Vec<T> gap = x[3] - y[3];
-    store(cells, maximum(d + gap * (T(2) * (x[2] - y[2]) + gap), Vec<T>{}));
-    store(cells + kLanes<T>, theta);
-  }
-}
-
-// Calls f with the dual activation that `op` names, between two units.
-template <class T, class F>
-EQT_INLINE void with_rescaled(const Op& op, F&& f) {
-  switch (op.dual) {
-    case DualKind::erf: return f(Rescaled<T, Erf<T>>{op, {}});
-    case DualKind::gelu: return f(Rescaled<T, Gelu<T>>{op, {}});
-    case DualKind::bent_gelu: return f(Rescaled<T, BentGelu<T>>{op, {}});
-    case DualKind::sine:
-    case DualKind::cosine:
-    case DualKind::wave: return f(Rescaled<T, Trigonometric<T>>{op, Trigonometric<T>(Trigonometric<T>::sign_of(op))});
-    case DualKind::radial_basis: return f(Rescaled<T, RadialBasis<T>>{op, RadialBasis<T>(op)});
-    case DualKind::gaussian: return f(Rescaled<T, Gaussian<T>>{op, Gaussian<T>(op)});
-    case DualKind::gabor: return f(Rescaled<T, Gabor<T>>{op, {}});
-    default: return;
-  }
-}
-
-// Calls f with the dual activation that `op` names.
-template <class T, class F>
-EQT_INLINE void with_dual(const Op& op, F&& f) {
-  if (op.changes && converted_sides(op.dual)) return with_rescaled<T>(op, f);
-  switch (op.dual) {
-    case DualKind::piecewise_linear: return f(PiecewiseLinear<T>(op));
-    case DualKind::erf: return f(Erf<T>());
-    case DualKind::gelu: return f(Gelu<T>());
-    case DualKind::bent_gelu: return f(BentGelu<T>());
-    case DualKind::sine:
-    case DualKind::cosine:
-    case DualKind::wave: return f(Trigonometric<T>(Trigonometric<T>::sign_of(op)));
-    case DualKind::normalised_exponential: return f(NormalisedExponential<T>(op));
-    case DualKind::radial_basis: return f(RadialBasis<T>(op));
-    case DualKind::exponential: return f(Exponential<T>(op));
-    case DualKind::gaussian: return f(Gaussian<T>(op));
-    case DualKind::gabor: return f(Gabor<T>());
-    case DualKind::normalised: return f(Normalised<T>(op));
-    case DualKind::standardised: return f(Standardised<T>());
-    case DualKind::step: return f(Step<T>(op));
-    case DualKind::rectified_monomial: return f(RectifiedMonomial<T>(op));
-    case DualKind::polynomial: return f(PolynomialDual<T, kShort>(op));
-    case DualKind::long_polynomial: return f(PolynomialDual<T, kLong>(op));
-    case DualKind::tabulated_odd: return f(Tabulated<T, kHalfOrders, 0>(op));
-    case DualKind::tabulated_even: return f(Tabulated<T, 1, kHalfOrders>(op));
-    case DualKind::tabulated: return f(Tabulated<T, kHalfOrders, kHalfOrders>(op));
-  }
 }
 
 // A layer with weights of variance w, behind which the distance is D, and the nonlinearity that follows.
@@ -246,14 +205,16 @@ __attribute__((noinline)) void fused_square(const Op& affine, const PiecewiseLin
   }
 }
 
-template <class T, int Parts, class S, class U>
-void fused(const Op& affine, const PiecewiseLinear<T>& dual, T scale, const T* sums, int width, int64_t stride, T* cells, int64_t n,
-           const S& sides, const U& units) {
-  switch (width) {
-    case 1: return fused_row<T, 1, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides, units);
-    case 3: return fused_row<T, 3, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides, units);
-    default: return fused_row<T, 0, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides, units);
-  }
+template <class T, int Parts, class U>
+EQT_INLINE void fused(const Op& affine, const PiecewiseLinear<T>& dual, T scale, const T* sums, int width, int64_t stride, T* cells, int64_t n,
+           const Sides<T>& sides, const U& units) {
+  with_known(sides, [&](const auto& known) EQT_INLINE_LAMBDA {
+    switch (width) {
+      case 1: return fused_row<T, 1, Parts>(affine, dual, scale, sums, width, stride, cells, n, known, units);
+      case 3: return fused_row<T, 3, Parts>(affine, dual, scale, sums, width, stride, cells, n, known, units);
+      default: return fused_row<T, 0, Parts>(affine, dual, scale, sums, width, stride, cells, n, known, units);
+    }
+  });
 }
 
 }  // namespace eqt::EQT_ISA

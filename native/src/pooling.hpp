@@ -1,11 +1,11 @@
-// Pools between layers: every fine fibre is run once, and added into the coarse fibres that its pairs of positions fall into.
+// Pools between layers: every fine pair offset is run once, and added into the coarse ones that its pairs fall into.
 #pragma once
 
-#include "fibre.hpp"
+#include "pair_offset.hpp"
 
 namespace eqt::EQT_ISA {
 
-// Along one axis: for pairs of windows whose numbers differ by `blocks`, the pairs of positions that a fibre joins begin
+// Along one axis: for pairs of windows whose numbers differ by `blocks`, the pairs of positions with one offset begin
 // at stride · (first window) + [from, to), as far as these lie between `low` and `high`.
 struct Overlap {
   int blocks, from, to, low, high;
@@ -86,13 +86,13 @@ void add_plane_of(const T* cells, int64_t row, int64_t down, int64_t across, int
   }
 }
 
-// Adds a fibre of `fine`, whose field after all operations is `field`, to the coarse ones.
+// Adds a pair offset of `fine`, whose field after all operations is `field`, to the coarse ones.
 template <class T, class S>
 struct Pooling {
   static constexpr int L = kLanes<T>;
   const Pooled& pooled;
   const Workspace<T>& work;
-  const Place& place;  // of the fine fibre's last level
+  const Place& place;  // of the fine pair offset's last level
   const T* field;
 
   S* sums() const { return work.template sums<S>(pooled.begin); }
@@ -131,7 +131,7 @@ struct Pooling {
     }
   }
 
-  // What is kept in a slot at a level of the fine fibre, whose grid is that of the blocks.
+  // What is kept in a slot at a level of the fine pair offset, whose grid is that of the blocks.
   void keep(const Carry& carry, const Place& at) const {
     const int* n = pooled.out;
     T* kept = work.template sums<T>(carry.begin);
@@ -216,36 +216,37 @@ struct Pooling {
 };
 
 // The fields over pairs of positions with which the stages of `plan` begin, of one first input with a vector of others.
-// Fine fibres are added until the slab that is asked for is complete, so that it is read while it is in the cache.
-template <class T, bool Own>
+// Fine pair offsets are added until the slab that is asked for is complete, so that it is read while it is in the cache.
+template <class T>
 struct Feed {
   const Workspace<T>& work;
   const T *x1, *x2, *sides1, *sides2;
+  bool own;
   const Flag* cancel;
 
   Feed(const Plan& plan, const Workspace<T>& memory, const T* first, const T* second, const T* first_sides,
-       const T* second_sides, const Flag* stop)
-      : work(memory), x1(first), x2(second), sides1(first_sides), sides2(second_sides), cancel(stop) {
+       const T* second_sides, bool are_own, const Flag* stop)
+      : work(memory), x1(first), x2(second), sides1(first_sides), sides2(second_sides), own(are_own), cancel(stop) {
     for (const Pooled* pooled = plan.pooled; pooled; pooled = pooled->fine->pooled) {
       work.added[pooled->number] = 0;
       std::memset(work.begun + pooled->slab_at, 0, size_t(pooled->slab_count));
     }
   }
 
-  // Completes what fibre number f of `plan`, which follows a pool, begins with.
+  // Completes what pair offset number f of `plan`, which follows a pool, begins with.
   void reach(const Plan& plan, int f) const {
     const Pooled& pooled = *plan.pooled;
     const Plan& fine = *pooled.fine;
-    const int slab = pooled.slab_of_fibre[f], last = pooled.last_of_slab[slab];
+    const int slab = pooled.slab_of_offset[f], last = pooled.last_of_slab[slab];
     int32_t& next = work.added[pooled.number];
     for (; next <= last; ++next) {
       if (is_set(cancel)) return;
       if (fine.pooled) reach(fine, next);
       find_places(fine, next, work.places, work.partners);
-      const int32_t* q = fine.fibres + 3 * next;
+      const int32_t* q = fine.offsets + 3 * next;
       const bool diagonal = fine.levels[0].grid && !q[0] && !q[1] && !q[2];
-      const Fibre<T, Own> fibre{fine, work, work.places, sides1, sides2, diagonal, next};
-      add(pooled, fibre.run(x1, x2));
+      const PairOffset<T> pairs{fine, work, work.places, sides1, sides2, own, diagonal, next};
+      add(pooled, pairs.run(x1, x2));
     }
     begin(pooled, slab);
   }

@@ -16,7 +16,7 @@ inline int64_t largest_level(const Plan& plan) {
 }
 
 // Bytes that prepare_field needs: two fields of variances in double, one of means, and those kept for residual sums, with their units. Boxes
-// along one axis after another never exceed `cells`. Where layers pool, the workspace for fibres comes after them.
+// along one axis after another never exceed `cells`. Where layers pool, the workspace for pair offsets comes after them.
 template <class T>
 int64_t prepare_bytes(const Plan& plan) {
   const int64_t fields = ((2 + plan.means + 2 * plan.slots) * largest_level(plan) + plan.slots) * kLanes<T> * int64_t(sizeof(double));

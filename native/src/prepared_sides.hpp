@@ -2,60 +2,38 @@
 // of T has lanes, which are (positions, lanes) in double.
 #pragma once
 
-#include <type_traits>
-
 #include "pointwise.hpp"
 #include "tile.hpp"
 
 namespace eqt::EQT_ISA {
 
-// The sides of a dual activation that knows units, and of one of which all fields have the same.
-template <class Dual, int K>
-EQT_INLINE auto sides_between(const Dual& dual, Doubles q, const Units& units, Doubles (&out)[K]) -> decltype(dual.sides(q, units, out)) {
-  return dual.sides(q, units, out);
-}
-template <class Dual, int K>
-EQT_INLINE auto sides_between(const Dual& dual, Doubles q, const Units&, Doubles (&out)[K]) -> decltype(dual.sides(q, out)) {
-  return dual.sides(q, out);
-}
-
 // E[(φ + c)²] = E[φ²] + c (2 E[φ] + c), and E[φ] + c, of fields as they are.
 struct Moments {
   Doubles variance, mean;
 };
-template <class Dual>
-EQT_INLINE Moments raised(const Op& op, Doubles q) {
-  const Doubles first = Dual::mean(op, q);
-  return {Dual::variance(op, q) + op.offset * (2 * first + op.offset), first + op.offset};
+
+// Behind the nonlinearity of `op`, from `count` variances before it, which may lie where these are written; `means` may be null.
+void moments(const Op& op, const Doubles* q, int64_t count, Doubles* variances, Doubles* means);
+
+EQT_INLINE Moments moments(const Op& op, Doubles q) {
+  Moments found{};
+  moments(op, &q, 1, &found.variance, &found.mean);
+  return found;
 }
 
+// All `op.sides` sides, those of a constant too, at `count` places, `step` numbers apart. `narrow`: for loops in float.
+constexpr int kMostSides = dual_sides(DualKind::tabulated) + kRaisedSides, kPlacesAtOnce = 8;
+void all_sides(const Op& op, const double* q, int64_t count, int64_t step, const Units& units, bool narrow, Doubles* out);
+
 // Before a nonlinearity, where fields have this unit and variances q, `step` numbers apart, and behind it.
-template <class Dual>
-Units units_around(const Op& op, const double* q, int64_t positions, int64_t step, Doubles unit) {
+inline Units units_around(const Op& op, const double* q, int64_t positions, int64_t step, Doubles unit) {
   const Doubles one = 1 - Doubles{};
   if (!op.changes) return {one, one};
   if (op.dual == DualKind::step && op.offset == 0) return {unit, one};
   Doubles sum{};
-  for (int64_t p = 0; p < positions; ++p) sum += raised<Dual>(op, unit * unit * load(q + p * step)).variance;
+  for (int64_t p = 0; p < positions; ++p) sum += moments(op, unit * unit * load(q + p * step)).variance;
   const Doubles square = sum / double(positions) + op.unit_bias;
   return {unit, square > 0 ? square_root(square) : one};
-}
-
-// All sides of a nonlinearity at one place, those of its constant too: how many.
-template <class Dual, int K>
-EQT_INLINE int all_sides(const Op& op, const Dual& dual, Doubles q, const Units& units, Doubles (&out)[K]) {
-  Doubles own[Dual::kSides];
-  sides_between(dual, q, units, own);
-  for (int i = 0; i < Dual::kSides; ++i) out[i] = own[i];
-  if (op.sides == Dual::kSides) return op.sides;
-  // Homogeneous functions leave fields in the unit before, and steps as they are.
-  const bool homogeneous = op.dual == DualKind::piecewise_linear || op.dual == DualKind::normalised_exponential;
-  const Doubles left = homogeneous ? units.before : op.dual == DualKind::step ? 1 - Doubles{} : units.after;
-  const Doubles all = units.before * units.before * q;
-  const Doubles more[kRaisedSides] = {left / units.after, Dual::variance(op, all) / (left * units.after),
-                                      Dual::mean(op, all) / units.after, op.offset / units.after};
-  for (int i = 0; i < kRaisedSides; ++i) out[Dual::kSides + i] = more[i];
-  return op.sides;
 }
 
 template <class T>
@@ -68,13 +46,10 @@ struct PreparedSides {
   // K doubles for each lane at one place of the layouts.
   template <int K>
   EQT_INLINE void put(int64_t at, int lane, const Doubles (&values)[K]) const {
-    if constexpr (K > 2) put_many(at, lane, values, K);
-    else
-      for (int i = 0; i < K; ++i) put_one(at + i, lane, values[i]);
+    put_many(at, lane, values, K);
   }
 
-  // Out of line: every nonlinearity would have a copy.
-  __attribute__((noinline)) void put_many(int64_t at, int lane, const Doubles* values, int count) const {
+  void put_many(int64_t at, int lane, const Doubles* values, int count) const {
     for (int i = 0; i < count; ++i) put_one(at + i, lane, values[i]);
   }
 
@@ -116,9 +91,7 @@ struct PreparedSides {
       const Doubles square = sum / double(positions) + op.unit_bias;
       found.after = square > 0 ? square_root(square) : one;
     } else {
-      with_dual<T>(op, [&](const auto& dual) {
-        found = units_around<std::decay_t<decltype(dual)>>(op, q + lane, positions, L, found.before);
-      });
+      found = units_around(op, q + lane, positions, L, found.before);
     }
     return found;
   }
@@ -134,23 +107,21 @@ struct PreparedSides {
   }
 
   // The sides of `op`, whose variances before it are q, or after it for affine operations.
-  void write(const Op& op, const double* q, int64_t positions) const {
+  [[gnu::noinline]] void write(const Op& op, const double* q, int64_t positions) const {
     if (op.sides == 0) return;
     if (op.kind == OpKind::affine) return put_each(op.side_at, 0.5, q, positions, op.rated ? op.bias : 0);
     if (op.kind == OpKind::join) return;  // they are means: see `join`
     if (op.kind != OpKind::dual) return put_each(op.side_at, 1, q, positions);
     if (op.dual == DualKind::standardised) return put_standardised(op, q, positions);
-    with_dual<T>(op, [&](const auto& dual) {
-      using Dual = std::decay_t<decltype(dual)>;
-      for (int lane = 0; lane < L; lane += D) {
-        const Units both = units(op, q, positions, lane);
-        for (int64_t p = 0; p < positions; ++p) {
-          Doubles values[Dual::kSides + kRaisedSides];
-          const int count = all_sides(op, dual, load(q + p * L + lane), both, values);
-          put_many(op.side_at + p * count, lane, values, count);
-        }
+    for (int lane = 0; lane < L; lane += D) {
+      const Units both = units(op, q, positions, lane);
+      for (int64_t p = 0; p < positions; p += kPlacesAtOnce) {
+        Doubles values[kPlacesAtOnce * kMostSides];
+        const int64_t count = positions - p < kPlacesAtOnce ? positions - p : kPlacesAtOnce;
+        all_sides(op, q + p * L + lane, count, L, both, sizeof(T) == 4, values);
+        put_many(op.side_at + p * op.sides, lane, values, int(count) * op.sides);
       }
-    });
+    }
   }
 
   // 1/σ of the inputs in some lanes: σ² is the mean variance of all positions.

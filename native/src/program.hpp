@@ -1,4 +1,4 @@
-// A plan as the engine sees it: what to do with the fields of one fibre, at which positions, with which tables.
+// A plan as the engine sees it: what to do with the fields of one pair offset, at which positions, with which tables.
 // Grids have three axes, the leading ones of length 1 where the network has fewer.
 #pragma once
 
@@ -52,7 +52,7 @@ struct Level {
   bool grid;  // else positions that a group moves: those of a torus, or in one row
   int shape[kAxes], step[kAxes];
   bool wrap;
-  const int32_t* partners;  // groups: the second position by fibre and first position
+  const int32_t* partners;  // groups: the second position by pair offset and first position
   int64_t positions;
 };
 
@@ -71,7 +71,7 @@ constexpr int64_t entries_of_degrees(int64_t end) { return end * (2 * end - 1) *
 
 struct Plan;
 
-// The pairs of blocks that one fibre of a coarse stage joins, as far as there are any: in rows, first blocks in [low, high).
+// The pairs of blocks with one offset in a coarse stage, as far as there are any: in rows, first blocks in [low, high).
 struct Slab {
   int64_t begin;  // in cells
   int low[kAxes], high[kAxes];
@@ -84,11 +84,11 @@ struct Carry {
 };
 
 // Where a stage begins that follows a pool: D and Θ of an earlier stage, averaged over a window of first positions and
-// one of second positions. The fine fibres are run one after another and added into the slabs of the coarse ones, each of
+// one of second positions. The fine pair offsets are run one after another and added into the slabs of the coarse ones, each of
 // which is run as soon as its slab is complete.
 struct Pooled {
   const Plan* fine;  // the earlier stage
-  bool grid;         // windows on a grid, as in `Op`; else blocks of positions, coarse fibres by difference of their numbers
+  bool grid;         // windows on a grid, as in `Op`; else blocks of positions, coarse offsets by difference of their numbers
   int in[kAxes], out[kAxes], window[kAxes], stride[kAxes], low[kAxes];
   bool wrap, inside;      // whether windows go around the torus; whether all of them lie on the grid
   bool narrow;            // few terms are added: sums are held in the numbers of the computation, else in double
@@ -96,14 +96,14 @@ struct Pooled {
   double scale;           // one over the number of pairs of positions in a pair of windows
   const Slab* slabs;
   int slab_count, slab_at, number;  // of this pool: among the slabs and among the pools of all stages
-  const int32_t* last_of_slab;      // the last fine fibre that is added to it
-  const int32_t* slab_of_fibre;       // of the coarse stage
+  const int32_t* last_of_slab;      // the last fine pair offset that is added to it
+  const int32_t* slab_of_offset;      // of the coarse stage
   const int32_t* slab_of_difference;  // by differences of blocks, from 1 - n to n - 1 along each axis; -1: not needed
   int64_t begin, cells;               // of this field among all fields over pairs
   int carried;
   Carry carry[kDepth];
   int64_t side_at;  // of each block: kPooledSides numbers
-  const Plan* own;  // the same stage with the diagonal fibre alone
+  const Plan* own;  // the same stage with the zero offset alone
 };
 
 // Of each block of one input, kPooledSides numbers: half its mean squared distance to itself, in two parts; the root of its
@@ -115,14 +115,14 @@ struct Plan {
   const Op* field;
   const Op* vector;
   const Level* levels;  // field_count + 1
-  int fibre_count;
-  const int32_t* fibres;  // grids: three offsets each; groups: one element each
+  int offset_count;
+  const int32_t* offsets;  // grids: three offsets each; groups: one element each
   const int32_t* labels;  // of the last level's positions
   double block_weight;
   const Pooled* pooled;        // null: the field begins with the signals
-  const Rotations* rotations;  // null, or what takes the place of fibres; the field then has one position
+  const Rotations* rotations;  // null, or what takes the place of pair offsets; the field then has one position
   bool in_double;     // whatever the type of the inputs
-  bool single;        // the readout needs the diagonal fibre alone
+  bool single;        // the readout needs the zero offset alone
   bool one_block;     // every position has the same label
   bool all_kept;      // no label is -1
   bool vector_dual;   // a nonlinearity or residual sum follows the readout, so distances are needed there

@@ -4,37 +4,21 @@
 // angles share their even and odd parts.
 #pragma once
 
-#include "fibre.hpp"
+#include "pair_offset.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 
 namespace eqt::EQT_ISA {
 
-// Sides that are the same for all cells.
-template <class T, bool Own>
-struct FixedSides {
-  static constexpr bool kFixed = true;
-  const T *first, *second;
-
-  template <int K>
-  EQT_INLINE void get(int64_t, Vec<T> (&x)[K], Vec<T> (&y)[K]) const {
-    for (int i = 0; i < K; ++i) {
-      if constexpr (Own) x[i] = load(first + i * kLanes<T>);
-      else x[i] = splat(first[i]);
-      y[i] = load(second + i * kLanes<T>);
-    }
-  }
-};
-
-template <class T, bool Own>
+template <class T>
 class RotationSum {
   using V = Vec<T>;
   static constexpr int L = kLanes<T>;
 
  public:
-  RotationSum(const Plan& plan, const Workspace<T>& work, const T* sides1, const T* sides2, double* d, double* theta)
-      : plan_(plan), rotations_(*plan.rotations), work_(work), sides1_(sides1), sides2_(sides2), d_(d), theta_(theta),
+  RotationSum(const Plan& plan, const Workspace<T>& work, const T* sides1, const T* sides2, bool own, double* d, double* theta)
+      : plan_(plan), rotations_(*plan.rotations), work_(work), sides1_(sides1), sides2_(sides2), own_(own), d_(d), theta_(theta),
         top_(rotations_.bandlimit - 1), side_(2 * top_ + 1) {}
 
   void run(const T* x1, const T* x2, const Flag* cancel) {
@@ -54,10 +38,7 @@ class RotationSum {
   void multiply(const T* x1, const T* x2) {
     const int64_t c = plan_.channels / (int64_t(rotations_.bandlimit) * rotations_.bandlimit);
     const T scale = T(1.0 / plan_.channels);
-    const auto first = [&](int64_t i) {
-      if constexpr (Own) return load(x1 + i * L);
-      else return splat(x1[i]);
-    };
+    const auto first = [&](int64_t i) { return own_ ? load(x1 + i * L) : splat(x1[i]); };
     V constant{}, total{};
     for (int64_t i = 0; i < c; ++i) {
       const V gap = first(i) - load(x2 + i * L);
@@ -149,8 +130,8 @@ class RotationSum {
   void add(int64_t n, double weight) const {
     T* cells = work_.field;
     operations(plan_.field, plan_.field_count, work_, cells, n, [&](int64_t at) {
-      return FixedSides<T, Own>{sides1_ + at * (Own ? L : 1), sides2_ + at * L};
-    }, [&](const Op& op, auto&& f) { f(units_of<T, Own>(plan_, sides1_, sides2_, op.unit_at)); });
+      return FixedSides<T>{{sides1_ + at * (own_ ? L : 1), 0, sides2_ + at * L, 0, nullptr, own_}};
+    }, [&](const Op& op, auto&& f) { f(units_of(plan_, sides1_, sides2_, op.unit_at, own_)); });
     V d{}, theta{};
     for (int64_t k = 0; k < n; ++k, cells += 2 * L) {
       d += load(cells);
@@ -164,13 +145,14 @@ class RotationSum {
   const Rotations& rotations_;
   const Workspace<T>& work_;
   const T *sides1_, *sides2_;
+  const bool own_;  // a vector of pairs of inputs
   double *d_, *theta_;
   const int top_, side_;  // the highest degree, and how many orders it has
   V constant_, total_;
 };
 
 // K and Θ averaged over all relative rotations.
-template <class T, bool Own>
+template <class T>
 void haar_mean(const Plan& plan, const Tile<T>& tile) {
   constexpr int L = kLanes<T>;
   const Workspace<T> work(plan, tile.workspace);
@@ -182,11 +164,10 @@ void haar_mean(const Plan& plan, const Tile<T>& tile) {
   for (int i = 0; i < tile.rows * L; ++i) work.d[i] = work.theta[i] = 0;
   for (int r = 0; r < tile.rows; ++r) {
     if (is_set(tile.cancel)) return;
-    RotationSum<T, Own> sum(plan, work, Own ? tile.sides1 : tile.sides[r], tile.sides2, work.d + r * L,
-                            work.theta + r * L);
-    sum.run(Own ? tile.signals1 : tile.inputs[r], tile.signals2, tile.cancel);
+    RotationSum<T> sum(plan, work, tile.first_sides(r), tile.sides2, tile.listed(), work.d + r * L, work.theta + r * L);
+    sum.run(tile.first(r), tile.signals2, tile.cancel);
     for (int l = 0; l < L; ++l) {
-      const double halves = tile.variance_sums[Own ? l : r] + tile.variance_sums2[l];
+      const double halves = tile.variance_sums[tile.listed() ? l : r] + tile.variance_sums2[l];
       tile.k[r * L + l] = halves - work.d[r * L + l] / 2;
       tile.theta[r * L + l] = work.theta[r * L + l];
     }

@@ -12,7 +12,6 @@ namespace eqt::EQT_ISA {
 // of the covariance, D' = (4/π)(m - γ), and tan((m-γ)/2) = s/(√p + c), where c = √p cos(m-γ) = cos m √(p-4k²) + 2k sin m
 // and s = √p sin(m-γ) = sin m √(p-4k²) - 2k cos m. For k > 0 that difference would cancel; there
 // s = [4((q1-q2)/(√(1+4q1)+√(1+4q2)))² + 4(r-k)(r+k)] / (sin m √(p-4k²) + 2k cos m), r = √(q1 q2), does not.
-
 template <class T>
 struct Erf {
   static constexpr int kSides = 6;  // √q, q, sin(α/2), cos(α/2), √(1+2q), √(1+4q), α the arcsine of the variance
@@ -56,7 +55,6 @@ struct Erf {
 
 // φ(x) = x Φ(x): with Δ = (1+q1)(1+q2) - k², F = 1/(2π√Δ), P = 1/4 + arctan(k/√Δ)/(2π), i = 1/(1+q1) + 1/(1+q2):
 // E[φφ] = kP + F [q1 q2 - k² + k² i],  E[φ'φ'] = P + kF [i + 1/Δ].
-
 template <class T>
 struct Gelu {
   static constexpr int kSides = 4;  // √q, q, 1/(1+q), E[φ²]
@@ -156,7 +154,6 @@ struct BentGelu {
 // φ = sin(x + phase), with the sign cos(2 phase): 1 of the sine, -1 of the cosine. With S = 2(q1+q2) - D, E[φφ] = (e^{-D/2} - sign·e^{-S/2})/2, and
 // E[φ'φ'] = (e^{-D/2} + sign·e^{-S/2})/2. D' = 1 - e^{-D/2} + sign·(e^{-S/2} - (e^{-2q1} + e^{-2q2})/2), where
 // e^{-S/2} - ... = e^{-q1-q2}(e^{D/2} - 1) - (e^{-q1} - e^{-q2})²/2 has no cancellation.
-
 template <class T>
 struct Trigonometric {
   static constexpr int kSides = 2;  // q, e^{-q}

@@ -57,7 +57,7 @@ struct Tabulation {
 
 // `Odd` and `Even`: how many orders of both kinds.
 template <class T, int Odd, int Even>
-struct Tabulated {
+struct Tabulated : OfAngle {
   static constexpr int kTerms = Odd + Even, kFirst = 4;
   static constexpr int kSides = kFirst + kTerms;  // √q, 1/(2√q), E[φ], g_1/√q, g_1, g_3, …, g_2, g_4, …
   using V = Vec<T>;
@@ -100,11 +100,10 @@ struct Tabulated {
   }
 
   EQT_INLINE void sides(Doubles q, const Units& units, Doubles (&out)[kSides]) const {
-    Doubles angle[2], columns[kTerms + 1];
-    PiecewiseLinear<T>::sides(q, angle);
-    const Doubles all = units.before * units.before * q, root = units.before * angle[0];
+    Doubles columns[kTerms + 1];
+    OfAngle::sides(q, out);
+    const Doubles all = units.before * units.before * q, root = units.before * out[0];
     each(table, all, columns);
-    out[0] = angle[0], out[1] = angle[1];
     out[2] = columns[0] / units.after;
     out[3] = columns[1] * (units.before / units.after);
     for (int j = 0; j < kTerms; ++j) out[kFirst + j] = columns[j + 1] * (root / units.after);

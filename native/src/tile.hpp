@@ -37,7 +37,7 @@ struct Group {
 
 // Where a kernel field is written: number (r, p, l, p') of a tile's first input, first position, second input and second
 // position at r · first + p · position + l · second + p'; the same position at r · first + l · second + p; listed pairs
-// at r · first + l · second + targets[fibre, p], unless that is negative.
+// at r · first + l · second + targets[offset, p], unless that is negative.
 struct FieldOutput {
   FieldKind kind;
   bool as_float;  // what k and theta point to; else double
@@ -46,7 +46,7 @@ struct FieldOutput {
   int lanes;  // how many of them hold second inputs
   const int32_t* targets;
   void* scratch;
-  int gathered;           // fibres that differ in the offset along the last axis, at most
+  int gathered;           // offsets that differ along the last axis, at most
   Flag* odd;  // becomes 1 where a number is not finite
 };
 
@@ -56,7 +56,7 @@ struct Tile {
   const T* inputs[kTileRows];  // first inputs
   const T* sides[kTileRows];
   const double *variance_sums, *variances;  // of the first inputs (lists of pairs: by lanes)
-  const T *signals1, *sides1;               // first inputs by lanes, for lists of pairs
+  const T *signals1, *sides1;               // lists of pairs, else null: by lanes, the first input of each second one
   const T *signals2, *sides2;               // second inputs, by lanes
   const double *variance_sums2, *variances2;
   double *units, *units2;  // of the results: of the first inputs (lists of pairs: by lanes), and of the second ones
@@ -65,14 +65,10 @@ struct Tile {
   const Flag* cancel;
   const T* products;        // of plain vectors: of the tile's pairs, (rows, lanes)
   const FieldOutput* field;
-};
 
-// The two halves of a program on a tile; `listed`: on one row, of each second input with the first one in its lane.
-template <class T>
-struct Stages {
-  void (*readout)(const Plan&, const Tile<T>&);  // K (D if `single` and a dual follows) and Θ after the readout
-  void (*vector)(const Plan&, const Tile<T>&);   // in place: K and Θ after the operations on vectors, of the inputs as they are
-  void (*fields)(const Plan&, const Tile<T>&);   // in place of both: K and Θ of pairs of positions
+  bool listed() const { return signals1 != nullptr; }
+  const T* first(int r) const { return listed() ? signals1 : inputs[r]; }
+  const T* first_sides(int r) const { return listed() ? sides1 : sides[r]; }
 };
 
 template <class T>
@@ -89,7 +85,10 @@ struct Kernels {
   bool (*put_float)(const double* values, int rows, int lanes, float* out, int64_t stride);  // false: not all are finite
   bool (*put_double)(const double* values, int rows, int lanes, double* out, int64_t stride);
   void (*mirror)(const T* from, int rows, int lanes, T* to, int64_t stride);  // with rows and columns exchanged
-  Stages<T> pairs, listed;
+  // The two halves of a program on a tile.
+  void (*readout)(const Plan&, const Tile<T>&);  // K (D if `single` and a dual follows) and Θ after the readout
+  void (*vector)(const Plan&, const Tile<T>&);   // in place: K and Θ after the operations on vectors, of the inputs as they are
+  void (*fields)(const Plan&, const Tile<T>&);   // in place of both: K and Θ of pairs of positions
 };
 
 }  // namespace eqt

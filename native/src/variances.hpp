@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "fibre.hpp"
+#include "pair_offset.hpp"
 #include "box.hpp"
 #include "pooling.hpp"
 #include "prepared_sides.hpp"
@@ -11,7 +11,6 @@
 namespace eqt::EQT_ISA {
 
 // Means of variances over windows, on grids and by tables; for as many inputs as a vector of T has lanes.
-
 template <class T>
 struct WindowedVariances {
   static constexpr int L = kLanes<T>;
@@ -67,17 +66,16 @@ struct WindowedVariances {
   }
 };
 
-// Variances q(p) of the inputs, and means E[f] where the plan needs them, through the operations at each position: (positions,
-// lanes) in double for as many inputs as a vector of T has lanes.
-
 // Variances and means of as many inputs as a vector has lanes, in `size` numbers each, as they go through the layers.
 template <class T>
 struct Carried {
   double *q, *other, *mean, *kept;
   int64_t size;
-  void* workspace;  // for fibres
+  void* workspace;  // for pair offsets
 };
 
+// Variances q(p) of the inputs, and means E[f] where the plan needs them, through the operations at each position: (positions,
+// lanes) in double for as many inputs as a vector of T has lanes.
 template <class T>
 struct Variances {
   static constexpr int L = kLanes<T>;
@@ -137,7 +135,7 @@ struct Variances {
   }
 
   // q, and E[f] where the plan needs it, after a pointwise operation; `kept` holds both at every fork, `size` apart.
-  void advance(const Op& op, double* q, double* mean, int64_t positions, double* kept, int64_t size) const {
+  [[gnu::noinline]] void advance(const Op& op, double* q, double* mean, int64_t positions, double* kept, int64_t size) const {
     const int64_t n = positions * L;
     const size_t bytes = size_t(n) * sizeof(double);
     double* before = kept + 2 * op.slot * size;
@@ -148,15 +146,13 @@ struct Variances {
       }
       if (plan.means) std::memset(mean, 0, bytes);
     } else if (op.kind == OpKind::dual) {
-      with_dual<T>(op, [&](const auto& dual) {
-        using Dual = std::decay_t<decltype(dual)>;
-        if (op.changes) return change<Dual>(op, q, mean, positions);
-        if (op.offset != 0) return raise<Dual>(op, q, mean, n);
-        if (plan.means)
-          for (int64_t i = 0; i < n; i += D) store(mean + i, Dual::mean(op, load(q + i)));
-        if (op.dual == DualKind::standardised) return standardise(op, q, positions);
-        for (int64_t i = 0; i < n; i += D) store(q + i, Dual::variance(op, load(q + i)));
-      });
+      if (op.changes) return change(op, q, mean, positions);
+      Doubles* variances = reinterpret_cast<Doubles*>(q);
+      moments(op, variances, n / D, variances, plan.means ? reinterpret_cast<Doubles*>(mean) : nullptr);
+      for (int lane = 0; lane < L && op.dual == DualKind::standardised; lane += D) {
+        const Doubles factor = sides().standard(op, q, positions, lane);
+        for (int64_t i = lane; i < n; i += L) store(q + i, factor * factor * load(q + i));
+      }
     } else if (op.kind == OpKind::fork) {
       std::memcpy(before, q, bytes);
       if (plan.means) std::memcpy(before + size, mean, bytes);
@@ -181,7 +177,6 @@ struct Variances {
   double* unit_of(int slot, double* kept, int64_t size) const { return kept + 2 * plan.slots * size + slot * L; }
 
   // Into the unit behind a nonlinearity.
-  template <class Dual>
   void change(const Op& op, double* q, double* mean, int64_t positions) const {
     for (int lane = 0; lane < L; lane += D) {
       const Units both = sides().units(op, q, positions, lane);
@@ -190,22 +185,13 @@ struct Variances {
       const Doubles factor = all ? sides().standard(op, q, positions, lane) * share : share;
       for (int64_t i = lane; i < positions * L; i += L) {
         const Doubles before = load(q + i);
-        const Moments behind = raised<Dual>(op, both.before * both.before * before);
+        const Moments behind = moments(op, both.before * both.before * before);
         store(q + i, all ? factor * factor * before : behind.variance / (both.after * both.after));
         if (plan.means) store(mean + i, all ? Doubles{} : behind.mean / both.after);
       }
       store(group.units + lane, both.after);
     }
     sides().put_unit(op.unit_at);
-  }
-
-  template <class Dual>
-  void raise(const Op& op, double* q, double* mean, int64_t n) const {
-    for (int64_t i = 0; i < n; i += D) {
-      const Moments behind = raised<Dual>(op, load(q + i));
-      store(q + i, behind.variance);
-      if (plan.means) store(mean + i, behind.mean);
-    }
   }
 
   // Fields in units of their own, one of them kept, into that of their sum.
@@ -247,14 +233,6 @@ struct Variances {
         }
         store(mean + i, both[0] + both[1]);
       }
-  }
-
- private:
-  void standardise(const Op& op, double* q, int64_t positions) const {
-    for (int lane = 0; lane < L; lane += D) {
-      const Doubles factor = sides().standard(op, q, positions, lane);
-      for (int64_t p = 0; p < positions; ++p) store(q + p * L + lane, factor * factor * load(q + p * L + lane));
-    }
   }
 };
 
@@ -302,7 +280,7 @@ void pool_variances(const Plan& plan, const Group<T>& group, Carried<T>& at) {
     if (values != at.mean) std::memcpy(at.mean, values, size_t(plan.levels[0].positions) * L * sizeof(double));
   }
   const Workspace<T> work(plan, at.workspace);
-  Feed<T, true>(*pooled.own, work, group.signals, group.signals, group.lanes, group.lanes, nullptr).reach(*pooled.own, 0);
+  Feed<T>(*pooled.own, work, group.signals, group.signals, group.lanes, group.lanes, true, nullptr).reach(*pooled.own, 0);
   const int64_t begin = pooled.own->pooled->begin;
   for (int64_t p = 0; p < plan.levels[0].positions; ++p) {
     const double part = part_on_grid(pooled, p);

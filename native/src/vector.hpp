@@ -49,6 +49,7 @@ template <class T>
 constexpr int kLanes = EQT_BYTES / sizeof(T);
 
 #define EQT_INLINE inline __attribute__((always_inline))
+#define EQT_INLINE_LAMBDA __attribute__((always_inline))
 
 // What fields are divided by before a nonlinearity and behind it.
 struct Units {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "distance.hpp"
-#include "fibre.hpp"
+#include "pair_offset.hpp"
 #include "program.hpp"
 #include "tile.hpp"
 #include "vector.hpp"
@@ -36,18 +36,19 @@ inline bool begins_with_kink(const Plan& plan) {
 }
 
 // A pair of vectors, through layers with weights and a kink, `count` operations in all.
-template <class T, bool Own>
+template <class T>
 Opposite opposite(const Plan& plan, const Tile<T>& tile, int r, int l, int count) {
   constexpr int L = kLanes<T>;
   const int64_t size = plan.positions_in * plan.channels;
   double c = 0;
   for (int64_t i = 0; i < size; ++i) {
-    const double sum = double(Own ? tile.signals1[i * L + l] : tile.inputs[r][i]) + double(tile.signals2[i * L + l]);
+    const double sum = double(tile.listed() ? tile.signals1[i * L + l] : tile.inputs[r][i]) + double(tile.signals2[i * L + l]);
     c += sum * sum;
   }
   c /= double(size);
-  const double one = 1 / tile.units[Own ? l : r], other = 1 / tile.units2[l];
-  double q1 = tile.variances[Own ? l : r], q2 = tile.variances2[l], theta = 0;
+  const int first = tile.listed() ? l : r;
+  const double one = 1 / tile.units[first], other = 1 / tile.units2[l];
+  double q1 = tile.variances[first], q2 = tile.variances2[l], theta = 0;
   for (int o = 0; o + 1 < count; ++o) {
     const Op& op = plan.vector[o];
     const double before = op.weight * (c - q1 - q2) / 2;
@@ -66,8 +67,6 @@ Opposite opposite(const Plan& plan, const Tile<T>& tile, int r, int l, int count
   return {r, l, d, theta * (odd - even * (1 - 2 * angle / pi))};
 }
 
-// The operations after the readout, on plain vectors: rows of first inputs take the place of rows of positions.
-
 // K and Θ of inputs as they are from D and Θ in their units; `first` and `second` are halved variances.
 template <class T, int N = kVectors<T, double>>
 EQT_INLINE void results(Vec<T> distance, Vec<T> tangent, const Doubles (&first)[N], const Doubles (&second)[N], const Doubles (&unit)[N],
@@ -81,13 +80,15 @@ EQT_INLINE void results(Vec<T> distance, Vec<T> tangent, const Doubles (&first)[
   }
 }
 
-template <class T, bool Own>
+// The operations after the readout, on plain vectors: rows of first inputs take the place of rows of positions.
+template <class T>
 void vector_stage(const Plan& plan, const Tile<T>& tile) {
   constexpr int L = kLanes<T>, N = kVectors<T, double>;
+  const bool own = tile.listed();
   // What kernels of inputs in their units are multiplied by: of the lanes, and of row r.
   alignas(64) double units[L];
-  for (int l = 0; plan.units && l < L; ++l) units[l] = (Own ? tile.units[l] : 1) * tile.units2[l];
-  const auto of_row = [&](int r) { return Own ? 1.0 : tile.units[r]; };
+  for (int l = 0; plan.units && l < L; ++l) units[l] = (own ? tile.units[l] : 1) * tile.units2[l];
+  const auto of_row = [&](int r) { return own ? 1.0 : tile.units[r]; };
   if (!plan.vector_dual) {
     for (int r = 0; plan.units && r < tile.rows; ++r) {
       const double row = of_row(r);
@@ -122,7 +123,7 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
     for (int l = 0; l < L; ++l) {
       // What rounding of the pool's terms alone can make of equal or opposite outputs counts as such. Terms may be much
       // larger than their mean: their size is that of the variances before pooling.
-      const int i = Own ? l : r;
+      const int i = own ? l : r;
       const double q1 = tile.variances[i], q2 = tile.variances2[l], most = std::sqrt(q1 * q2);
       const double terms = std::sqrt(tile.variance_sums[i] * tile.variance_sums2[l]) * 2 / double(plan.positions_out);
       const double apart = std::sqrt(q1) - std::copysign(std::sqrt(q2), k[l]);
@@ -132,12 +133,12 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
   int32_t here[kTileRows] = {};
   const auto sides = [&](int64_t at) {
     // The first inputs' sides are `side_size` apart.
-    const T* first = Own ? tile.sides1 + at * L : tile.sides[0] + at;
-    return Sides<T, Own>{first, plan.side_size, tile.sides2 + at * L, 0, here};
+    const T* first = own ? tile.sides1 + at * L : tile.sides[0] + at;
+    return Sides<T>{first, plan.side_size, tile.sides2 + at * L, 0, here, own};
   };
   const auto with_units = [&](const Op& op, auto&& f) {
     if (!plan.units || (op.bias == 0 && op.constant == 0)) f(NoUnits<T>{});
-    else f(EachUnits<T, Sides<T, Own>>{sides(op.unit_at)});
+    else f(EachUnits<T, Sides<T>>{sides(op.unit_at)});
   };
   const auto operate = [&](int from, int to) __attribute__((noinline)) {
     operations(plan.vector + from, to - from, work, cells, tile.rows, sides, with_units);
@@ -152,7 +153,7 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
     if (any_below(-most, T(-kNearlyOpposite)))
       for (int i = 0; i < tile.rows * L && found < kOpposites; ++i) {
         const int r = i / L, l = i % L;
-        if (cells[2 * r * L + l] > T(kNearlyOpposite)) opposites[found++] = opposite<T, Own>(plan, tile, r, l, count);
+        if (cells[2 * r * L + l] > T(kNearlyOpposite)) opposites[found++] = opposite(plan, tile, r, l, count);
       }
     if (found) {
       operate(0, count);
@@ -169,7 +170,7 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
     const double row = plan.units ? of_row(r) : 1;
     Doubles second[N], first[N], unit[N], k[N], theta[N];
     widened<double>(load(tile.sides2 + at * L), second);
-    if constexpr (Own) widened<double>(load(tile.sides1 + at * L), first);
+    if (own) widened<double>(load(tile.sides1 + at * L), first);
     else for (Doubles& q : first) q = double(tile.sides[r][at]) - Doubles{};
     for (int i = 0; i < N; ++i) unit[i] = plan.units ? row * load(units + i * kLanes<double>) : 1 - Doubles{};
     results<T>(load(cells + 2 * r * L), load(cells + (2 * r + 1) * L), first, second, unit, k, theta);

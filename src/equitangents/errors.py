@@ -44,7 +44,7 @@ class EquitangentsError(Exception):
 
 
 class _ArgumentError(EquitangentsError):
-    """What is wrong with an argument, as data: its name, its value, what is expected and what helps.
+    """An error about an argument, as data: the argument's name, its value, what is expected, and a remedy.
 
     One argument alone is the whole message, for what is no single argument's. `verb` stands between name and value:
     "is", of arrays "has shape", or another one. `expected` is a text, a range of whole numbers, a list of choices,

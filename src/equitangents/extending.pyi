@@ -26,7 +26,7 @@ from .files import LEFTOVER, atomic_file, file_bytes, locked, open_regular, real
 from .formatting import duration, quoted, unquoted
 
 # options of commands
-from .cli.options import one_of, there, writable
+from .cli import options
 
 # layers
 from .nn.group_conv import box_offsets
@@ -70,8 +70,8 @@ __all__ = [
     "locked",
     "machine_memory",
     "member_outputs",
-    "one_of",
     "open_regular",
+    "options",
     "planned_job",
     "precision",
     "process_memory",
@@ -81,9 +81,7 @@ __all__ = [
     "real",
     "require",
     "standard_normal",
-    "there",
     "unknown",
     "unquoted",
-    "writable",
     "write_archive",
 ]

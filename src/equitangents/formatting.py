@@ -21,7 +21,7 @@ def formatted(value: float, spec: str) -> str:
 
 
 def memory_size(number: float) -> str:
-    """Bytes for people, in powers of 1,000.
+    """A number of bytes as text, in powers of 1,000.
 
     >>> memory_size(640), memory_size(1_280_000), memory_size(2e12)
     ('640 B', '1.28 MB', '2 TB')
@@ -34,7 +34,7 @@ def memory_size(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """An estimated time for people.
+    """A duration in seconds as text.
 
     >>> duration(0.0031), duration(2.44), duration(39.6), duration(700), duration(9000)
     ('3.1 ms', '2.4 s', '40 s', '12 min', '2.5 h')

@@ -172,7 +172,7 @@ def empirical_kernel_fn(
 
 
 def names_of(get: Get, *others: str) -> tuple[str, ...]:
-    """Requested names, in lower case; those of `others` are known, too."""
+    """The requested names, in lower case; `others` are also allowed."""
     names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
     known = tuple(dict.fromkeys(("nngp", "ntk", *others)))
     for name in names:
@@ -182,7 +182,7 @@ def names_of(get: Get, *others: str) -> tuple[str, ...]:
 
 
 def named(get: Get, names: Sequence[str], parts: Sequence[Any], title: str) -> Any:
-    """What was asked for: the part itself where `get` is a text, else a named tuple."""
+    """The requested parts: a single one if `get` is a text, else a named tuple."""
     return parts[0] if isinstance(get, str) else _record(title, tuple(names))(*parts)
 
 
@@ -242,7 +242,7 @@ def _first_dtype(params: Params) -> Any:
     """The dtype of the first floating-point parameter; raises NetworkError if there is none."""
     leaves = jax.tree.leaves(params)
     if not leaves:
-        raise NetworkError("params holds no parameters, so there is no tangent kernel")
+        raise NetworkError("params", params, "at least one parameter")
     found = [getattr(leaf, "dtype", np.dtype(float)) for leaf in leaves if _is_floating(leaf)]
     if not found:
         check_floating(params)
@@ -399,7 +399,7 @@ def _assembled(rows: list[list[Tree]]) -> Tree:
     """One kernel from its blocks; for trees and named tuples, one per entry."""
     first = rows[0][0]
     if hasattr(first, "cov1") or hasattr(first, "cov2"):
-        raise InvalidArgumentError("batch joins kernels between inputs: ask for get=('nngp', 'ntk')")
+        raise InvalidArgumentError("get", "cov1 and cov2", "('nngp', 'ntk'), which batch can join")
     leaves = [[jax.tree.leaves(block) for block in row] for row in rows]
     xp = jnp if isinstance(leaves[0][0][0], jax.Array) else np
     count = len(leaves[0][0])

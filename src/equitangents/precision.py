@@ -1,4 +1,4 @@
-"""Floating-point type of a computation, whatever JAX's global flag says; normal numbers in it.
+"""Floating-point type of a computation, whatever JAX's global flag is; normal random numbers in it.
 
 NumPy in, NumPy out; JAX in, JAX out. float64 inputs are computed in float64 inside a scope that enables it; the
 global flag is never touched.
@@ -58,7 +58,7 @@ def _set(double: bool) -> Iterator[None]:
 
 
 def standard_normal(key: jax.Array, shape: tuple[int, ...], dtype: np.dtype | type | str) -> jax.Array:
-    """Independent draws from N(0, 1), (*shape): those of `jax.random.normal`, from a smaller program.
+    """Independent draws from N(0, 1) of shape `shape`: those of `jax.random.normal`, from a smaller program.
 
     Entry i (row-major) depends on the key and i alone, whatever the shape. Drawn as a vector, the numbers are the same
     to the last bit, and XLA compiles the program in half of the time.

@@ -28,7 +28,7 @@ def _check_mask(mask: Any, x: Any) -> None:
 
 
 class _Inputs:
-    """Arrays with inputs on their first axes, `x` the first of them, and one `convention`."""
+    """Arrays with a common first axis (inputs), `x` first, and a `convention`."""
 
     __match_args__: ClassVar[tuple[str, ...]]  # of a dataclass: its fields in order
 
@@ -104,7 +104,7 @@ class Masked(_Inputs):
 
     @property
     def adjacency(self) -> None:
-        """There are no graphs."""
+        """None: there are no graphs."""
         return
 
 
@@ -141,7 +141,7 @@ Inputs = ArrayLike | Masked | Graphs  # what networks take
 
 
 def is_structured(x: object) -> TypeGuard[Masked | Graphs]:
-    """Whether x is more than an array."""
+    """Whether x is `Masked` or `Graphs`."""
     return isinstance(x, _Inputs)
 
 

@@ -161,7 +161,7 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None, want
 
 
 def check_number(name: str, value: object, wanted: str, accept: Callable[[Any], bool], at: object = None) -> None:
-    """Raise unless `value`, the entry `at` of an argument if it has several, is a finite number that is accepted."""
+    """Raise unless `value` (entry `at` of an argument) is finite and `accept` accepts it; `wanted` says what is."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise InvalidTypeError(name, value, wanted, at=at)
     if not (math.isfinite(value) and accept(value)):

@@ -9,13 +9,15 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
-from equitangents.extending import one_of, require, there, writable
+from equitangents.extending import options as cli
+from equitangents.extending import require
 
 ARCHITECTURES = ("FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
+_SAME = ("inputs", "depth", "ridge", "repetitions", "error", "standardise", "seed")
 _SOME = "FCN, LCN, VEC, GAP, LAP2, LAP4, …"
 
 
@@ -26,9 +28,9 @@ def _studies(incomplete: str) -> list[tuple[str, str]]:
     return [(info.name, info.title) for info in registry.values() if info.name.startswith(incomplete)]
 
 
-def _images(parameter: typer.CallbackParam, value: str | None) -> str | None:
+def _images(parameter: typer.CallbackParam, value: str | None) -> Any:
     """An existing file; a name without a suffix is a data set, which the study checks."""
-    return there(parameter, value) if value is not None and Path(value).suffix else value
+    return cli.there(parameter, value) if value is not None and Path(value).suffix else value
 
 
 def _presets(context: typer.Context, incomplete: str) -> list[str]:
@@ -40,96 +42,85 @@ def _presets(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in known if name.startswith(incomplete)]
 
 
-def list_studies(
-    json_path: Annotated[
-        Path | None, typer.Option("--json", help="Write name, presets, source, title and summary of each as JSON.")
-    ] = None,
-) -> None:
-    """List the studies, one line each: name, presets, source, title."""
+@cli.command(json=cli.JSON)
+def list_studies(o: Any) -> None:
+    """List the studies, one line each: name, presets, source, title.
+
+    equitangents list
+
+    equitangents list --json studies.json
+    """
     from equitangents_studies import registry
 
-    if json_path is not None:
+    if o.json is not None:
         entries = ("name", "presets", "source", "title", "summary")
-        infos = [{entry: getattr(info, entry) for entry in entries} for info in registry.values()]
-        json_path.write_text(json.dumps(infos, indent=1, ensure_ascii=False), "utf-8")
+        listed = [{entry: getattr(info, entry) for entry in entries} for info in registry.values()]
+        o.json.write_text(json.dumps(listed, indent=1, ensure_ascii=False), "utf-8")
     rows = [(info.name, ", ".join(info.presets), info.source, info.title) for info in registry.values()]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         typer.echo("  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[3]]))
 
 
-def reproduce(
-    study: Annotated[
+@cli.command(
+    study=cli.argument(
         str,
-        typer.Argument(
-            help="Name of the study, as `equitangents list` shows it; or a work (2403.03103, 2406.06504, 2207.04612), "
-            "whose figures, tables and theorems are listed with their commands.",
-            autocompletion=_studies,
-        ),
-    ],
-    preset: Annotated[
+        "Name of the study, as `equitangents list` shows it. For a paper (2403.03103, 2406.06504 or 2207.04612), list "
+        "the command for each figure, table and theorem.",
+        autocompletion=_studies,
+    ),
+    preset=cli.option(
         str,
-        typer.Option(
-            help="quick: minutes on two cores; desk, where a study has it: some minutes to some hours; paper: the "
-            "sizes of the source, for a GPU.",
-            autocompletion=_presets,
-        ),
-    ] = "quick",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the results; by default one in runs/ named after study and preset.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder of the results.")] = False,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the preset; repeatable.")
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of data sets in files; by default EQUITANGENTS_DATA.")
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            callback=_images,
-            help="Your own images, a NumPy archive with x and y, for studies of images.",
-        ),
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option(help="The group, such as C4 or D4, for studies that leave the choice.")
-    ] = None,
-    net: Annotated[
-        str | None, typer.Option(help="The network, such as VEC or GAP, for studies that leave the choice.")
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a run of another study or with other settings in the folder.")
-    ] = False,
-) -> None:
-    """Run a study; write its results, figures and report; print its claims with their outcomes.
+        "Size of the study: quick takes minutes on two cores, desk up to some hours, and paper is for a GPU, at the "
+        "size of the paper.",
+        "quick",
+        metavar="NAME",
+        autocompletion=_presets,
+    ),
+    out=cli.option(Path, "Folder of the results, by default runs/STUDY-PRESET.", metavar="FOLDER"),
+    resume=cli.flag("Resume an interrupted run."),
+    settings=cli.option(
+        list[str], "Change a setting of the preset. Can be repeated.", None, "--set", metavar="KEY=VALUE"
+    ),
+    data_dir=cli.option(Path, "Folder of data sets, by default EQUITANGENTS_DATA.", metavar="FOLDER"),
+    data=cli.option(
+        str, "Your own images (.npz with x and y), in studies of images.", metavar="FILE", callback=_images
+    ),
+    group=cli.option(str, "Group, such as C4 or D4, in studies with that setting.", metavar="NAME"),
+    net=cli.option(str, "Network, such as VEC or GAP, in studies with that setting.", metavar="NAME"),
+    force=cli.flag("Replace the run in the folder, whatever it is."),
+)
+def reproduce(o: Any) -> None:
+    """Run a study, write its results, figures and report, and print each claim with its outcome.
 
-    A claim that fails is a result: the exit status is 0 all the same.
+    equitangents reproduce toy
+
+    equitangents reproduce toy --preset desk --set members=20
+
+    The exit status is 0 even if a claim fails, since that is a result.
     """
     from equitangents_studies.framework.catalogue import places
 
-    if (shown := places(study)) is not None:
+    if (shown := places(o.study)) is not None:
         from equitangents.report import Table, text_of
 
         header = ("figure, table or theorem", "equitangents reproduce …")
         typer.echo(text_of(Table("", header, [(place.item, place.command) for place in shown], text=True)))
         return
-    changes = parse_settings(settings or [])
-    for key, value in (("data", data), ("group", group), ("net", net)):
+    changes = parse_settings(o.settings or [])
+    for key, value in (("data", o.data), ("group", o.group), ("net", o.net)):
         if value is not None and changes.setdefault(key, value) != value:
             raise typer.BadParameter(f"{value!r}; --set has {key}={changes[key]}", param_hint=f"--{key}")
     from equitangents_studies.framework.catalogue import lookup
 
-    lookup(study, preset)  # before JAX is imported: a wrong name is refused within a second
+    lookup(o.study, o.preset)  # before JAX is imported: a wrong name is refused within a second
     require("pooch", "studies", "equitangents reproduce")
     import equitangents_studies as studies
     from equitangents.report import Table, text_of
     from equitangents_studies.claim import TITLES
 
-    result = studies.run(
-        study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True, force=force
-    )
+    same = {name: getattr(o, name) for name in ("preset", "out", "resume", "data_dir", "force")}
+    result = studies.run(o.study, settings=changes, progress=True, **same)
     for kind, title in TITLES.items():
         claims = [claim for claim in result.claims if claim.kind == kind]
         rows = [(c.outcome, c.statement, c.number_cell, c.interval_cell, c.bound_cell) for c in claims]
@@ -149,48 +140,54 @@ def parse_settings(pairs: list[str]) -> dict[str, str]:
     return changes
 
 
-def systems(
-    data: Annotated[
+@cli.command(
+    data=cli.option(
         Path,
-        typer.Option(
-            callback=there, help=".npz file with x (N, height, width, channels), y, and optionally x_test, y_test."
-        ),
-    ],
-    architectures: Annotated[str | None, typer.Option(help=f"Two or more of {_SOME}, with commas.")] = None,
-    groups: Annotated[
-        str, typer.Option(help="Groups that move the data, with commas; 3 stands for the number of channels.")
-    ] = "O(3)xI,O(3)^d,P(3d),O(3d)",
-    inputs: Annotated[int, typer.Option(help="How many are used, drawn at random; work grows as their square.")] = 1000,
-    depth: Annotated[int, typer.Option(help="Hidden layers.")] = 4,
-    ridge: Annotated[float, typer.Option(help="Relative to the kernel's mean diagonal.")] = 1e-4,
-    repetitions: Annotated[int, typer.Option(help="Training sets of each size.")] = 10,
-    error: Annotated[
-        str | None,
-        typer.Option(
-            help="classification or squared; by default the first for labels, unless some error is 0.",
-            **one_of("classification", "squared"),
-        ),
-    ] = None,
-    standardise: Annotated[
-        bool, typer.Option(help="Subtract the mean of all entries of x, and divide by their standard deviation.")
-    ] = True,
-    seed: Annotated[int, typer.Option(help="Of inputs, training sets and the groups' elements.")] = 0,
-    json_path: Annotated[Path | None, typer.Option("--json", callback=writable, help="Write all numbers.")] = None,
-) -> None:
-    """Which architecture's symmetries hurt on your data, which help, and how many samples each saves.
+        ".npz file with x (N, height, width, channels) and y, and optionally x_test and y_test.",
+        ...,
+        callback=cli.there,
+    ),
+    architectures=cli.option(str, f"Two or more of {_SOME}.", metavar="NAME,…"),
+    groups=cli.option(
+        str,
+        "Groups whose random elements transform the data, by default O(3)xI, O(3)^d, P(3d) and O(3d), where 3 is the "
+        "number of channels.",
+        "O(3)xI,O(3)^d,P(3d),O(3d)",
+        metavar="NAME,…",
+        show_default=False,
+    ),
+    inputs=cli.option(int, "Number of inputs, drawn at random.", 1000),
+    depth=cli.option(int, "Hidden layers.", 4),
+    ridge=cli.option(float, "Ridge, relative to the kernel's mean diagonal.", 1e-4),
+    repetitions=cli.option(int, "Training sets of each size.", 10),
+    error=cli.pick(
+        "Error of the learning curves, by default classification for labels unless some error is 0",
+        None,
+        *("classification", "squared"),
+    ),
+    standardise=cli.option(bool, "Standardise x by the mean and standard deviation of all its entries.", True),
+    seed=cli.option(int, "Random seed.", 0),
+    json=cli.JSON,
+)
+def systems(o: Any) -> None:
+    """Find which architecture's symmetries help or hurt on your data, and how many samples each saves.
 
-    Infinitely wide FCN, VEC (which LCN equals), LAP and GAP are trained on nested sets of the original data, and of
-    data moved by random elements of groups. Labels (whole numbers or text in y) make classifiers, other targets
-    regressions.
+    equitangents systems --data digits.npz
+
+    equitangents systems --data digits.npz --architectures FCN,VEC,GAP
+
+    Learning curves of infinitely wide networks, on the data and on the data transformed by random elements of groups.
+    Whole numbers or text in y are labels of classifiers; other targets make regressions. Work grows as the square of
+    the number of inputs.
     """
     from equitangents.errors import InvalidArgumentError
     from equitangents.extending import read_named
 
-    compared = None if architectures is None else _known(architectures)
-    arrays = read_named("data", data, ("x", "y"))
+    compared = None if o.architectures is None else _known(o.architectures)
+    arrays = read_named("data", o.data, ("x", "y"))
     tests = [arrays[name] for name in ("x_test", "y_test") if name in arrays]
     if len(tests) == 1:
-        raise InvalidArgumentError("data", str(data), "both x_test and y_test, or none")
+        raise InvalidArgumentError("data", str(o.data), "both x_test and y_test, or none")
     from equitangents_studies.framework.progress import Task
     from equitangents_studies.systems import compare_architectures
 
@@ -199,21 +196,15 @@ def systems(
         arrays["y"],
         test=(tests[0], tests[1]) if tests else None,
         architectures=compared,
-        groups=_parts(groups),
-        inputs=inputs,
-        depth=depth,
-        ridge=ridge,
-        repetitions=repetitions,
-        error=error,  # type: ignore[arg-type]
-        standardise=standardise,
-        seed=seed,
+        groups=_parts(o.groups),
+        **{name: getattr(o, name) for name in _SAME},
         progress=Task("Learning curves of architectures", shown=sys.stderr.isatty()).step,
     )
     typer.echo(str(found))
-    if json_path is not None:
+    if o.json is not None:
         from equitangents_studies.framework.folder import write_json
 
-        write_json(json_path, found.to_dict())
+        write_json(o.json, found.to_dict())
 
 
 def _parts(text: str) -> list[str]:

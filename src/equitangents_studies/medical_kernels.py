@@ -71,12 +71,13 @@ def load_tissue(name: str, data_dir: Path | None, *, count: int | None, pixels: 
     source = data.load(name, data_dir)
     height, width, _ = source.shape
     if height != width or pixels > height:
-        raise InvalidArgumentError(f"images of {name!r} are {height}×{width}; pixels was {pixels}")
+        expected = f"at most the side of square images; {name!r} has {height}×{width}"
+        raise InvalidArgumentError("pixels", pixels, expected, verb="was")
     x, y = source.pooled
     tiles = source.train_tile is not None and source.test_tile is not None
     specimen = np.concatenate([source.train_tile, source.test_tile]) if tiles else np.arange(len(x))
     if count is not None and count > len(x):
-        raise InvalidArgumentError(f"images was {count}; {name!r} has {len(x)}")
+        raise InvalidArgumentError("images", count, f"at most {len(x)} of {name!r}", verb="was")
     rng = np.random.default_rng(seed)
     rank = np.empty(len(x))
     for label in np.unique(y):

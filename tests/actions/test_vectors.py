@@ -141,7 +141,7 @@ OBLIQUE = groups.from_matrices([np.eye(3), SHEAR @ np.diag([1, -1, 1]) @ np.lina
         (actions.tensor_product, (SIGNS, TRIVIAL), InvalidTypeError, "b is .*; expected an action on vectors"),
         (actions.tensor_product, (2, SIGNS), InvalidTypeError, "a is of type int"),
         (actions.direct_sum, (SIGNS, TRIVIAL), InvalidTypeError, "expected actions on vectors"),
-        (actions.direct_sum, (), InvalidArgumentError, "actions is empty"),
+        (actions.direct_sum, (), InvalidArgumentError, "actions is .*; expected at least one"),
         (actions.restrict, (ONES, OF_C4), InvalidArgumentError, "subgroup is one of <group C4"),
         (actions.restrict, (ONES, [0]), InvalidTypeError, "subgroup is of type list"),
     ],

@@ -18,7 +18,7 @@ import equitangents as et
 from audit.potentials import Cluster, clusters, rattled
 from equitangents.audit.potentials import conservation
 from equitangents.audit.potentials.calculator import QUANTITIES
-from equitangents.audit.potentials.structures import supercell, translated, turned
+from equitangents.audit.potentials.structures import rotated, supercell, translated
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, ShapeError
 from equitangents.groups import so3
 
@@ -165,14 +165,14 @@ def test_tensors_are_the_same_in_voigts_order_and_in_full() -> None:
     S = S + S.T
     voigt = S[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
     stress, R = QUANTITIES["stress"], so3(2).random(1, seed=0)[0]
-    np.testing.assert_allclose(stress.turned(voigt, R), R @ S @ R.T, atol=1e-12)
+    np.testing.assert_allclose(stress.rotated(voigt, R), R @ S @ R.T, atol=1e-12)
     np.testing.assert_array_equal(stress.full(voigt), S)
     assert stress.apart(voigt, S, 1) == 0.0
 
 
 def test_reflections_keep_the_lattice_and_its_handedness() -> None:
     atoms, R = bulk("Cu"), -so3(2).random(1, seed=0)[0]
-    moved = turned(atoms, R, "").atoms
+    moved = rotated(atoms, R, "").atoms
     assert np.linalg.det(np.asarray(moved.cell)) > 0
     steps = np.asarray(atoms.cell) @ R.T @ np.linalg.inv(np.asarray(moved.cell))
     np.testing.assert_allclose(steps, np.round(steps), atol=1e-12)
@@ -184,7 +184,7 @@ def test_momenta_turn_as_vectors_magnetic_moments_as_pseudovectors_and_dipoles_o
     vectors = np.random.default_rng(0).normal(size=(3, 3))
     atoms.set_momenta(vectors)
     atoms.set_initial_magnetic_moments(vectors)
-    moved = turned(atoms, R, "").atoms
+    moved = rotated(atoms, R, "").atoms
     np.testing.assert_allclose(moved.get_momenta(), vectors @ R.T, atol=1e-12)
     np.testing.assert_allclose(moved.get_initial_magnetic_moments(), -vectors @ R.T, atol=1e-12)
     atoms.set_initial_charges([1.0, 0.5, -0.25])
@@ -279,12 +279,12 @@ def _no_calculator() -> None:
     ("arguments", "settings", "error", "said"),
     [
         ((object(), CLUSTERS), {}, InvalidTypeError, "expected an ASE calculator"),
-        ((Cluster(), []), {}, InvalidArgumentError, "structures is empty"),
+        ((Cluster(), []), {}, InvalidArgumentError, "expected at least one ASE Atoms"),
         ((Cluster(), [3]), {}, InvalidTypeError, "structures\\[0\\] is of type int"),
         ((Cluster(), CLUSTERS, ["rotations"]), {}, InvalidArgumentError, "rotation"),
-        ((Cluster(), CLUSTERS, ["supercell"]), {}, InvalidArgumentError, "no test applies"),
+        ((Cluster(), CLUSTERS, ["supercell"]), {}, InvalidArgumentError, "expected a test that applies"),
         ((Cluster(cutoff="x"), CLUSTERS), {}, ModelError, "failed on"),
-        ((_no_calculator, CLUSTERS), {}, ModelError, "which made none: RuntimeError: no weights"),
+        ((_no_calculator, CLUSTERS), {}, ModelError, "expected a calculator; RuntimeError: no weights"),
         ((Cluster(), CLUSTERS), {"tolerances": [1]}, InvalidTypeError, r"tolerances is \[1\]"),
         ((Cluster(), CLUSTERS), {"tolerances": {"force": 1}}, InvalidArgumentError, "tolerances is 'force'; expected"),
         ((Cluster(), CLUSTERS), {"tests": 5}, InvalidTypeError, "tests is 5"),

@@ -66,7 +66,7 @@ def test_a_layout_that_is_read_is_the_one_that_would_be_given(caplog: pytest.Log
     acted = et.audit(exported(weighted), et.actions.image_rotations(4), x, **FAST)
     np.testing.assert_array_equal(acted.errors, given_.errors)
     for shape in ((12, 6, 6, 6), (12, 3, 3, 9)):
-        with pytest.raises(InvalidArgumentError, match=r"layout is None; .*does not tell it"):
+        with pytest.raises(InvalidArgumentError, match=r"layout is None; .*is ambiguous"):
             et.audit(exported(weighted), "C4", np.zeros(shape), **FAST)
 
 

@@ -25,7 +25,7 @@ from equitangents.audit import parts
 from equitangents.audit.measure.judge import compared, decide, kept
 from equitangents.audit.report.checks import agrees, below
 from equitangents.audit.report.forms import escaped
-from equitangents.audit.report.numbers import MeanEstimate, Spread, standing
+from equitangents.audit.report.numbers import Distribution, MeanEstimate, standing
 from equitangents.audit.report.rows import table
 from equitangents.audit.report.sections import DECIDES, REASONS
 from equitangents.cli.audit import ABOVE, finish
@@ -242,7 +242,7 @@ def judged(interval, floor, share, tolerance):
     report, m = audited()
     judgement = m.judgement
     low, mean, high = interval
-    error = Spread(MeanEstimate(mean, low, high), low, mean, high, high)
+    error = Distribution(MeanEstimate(mean, low, high), low, mean, high, high)
     changes = {"error": error, "bound": high, "floor": floor, "rounding": share * floor, "tolerance": tolerance}
     headline = replace(judgement.headline, **changes)
     at_floor, above = (np.full((1, 3), found) for found in compared(error, floor, tolerance))
@@ -304,7 +304,7 @@ def exceeds(error, limit, tests=1, confidence=0.95):
 
 
 def error(mean, low, median=1.0):
-    return Spread(MeanEstimate(mean, low, 2 * mean - low), 0.0, median, 2.0, 3.0)
+    return Distribution(MeanEstimate(mean, low, 2 * mean - low), 0.0, median, 2.0, 3.0)
 
 
 @pytest.mark.parametrize("tests", [1, 2, 60])

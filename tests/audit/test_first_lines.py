@@ -202,7 +202,7 @@ def test_values_that_are_not_finite_in_one_pose_are_a_finding_and_lose_nothing()
     assert report.float_floor.method == "copies"
     assert (report.verdict, report.reason) == ("broken", "not finite"), "where rounding is looked at again, too"
     never = lambda x: np.where(np.isclose(x[:, 0, 0], IMAGES[: len(x), 0, 0]), invariant(x), np.nan)
-    with pytest.raises(NotFiniteError, match="for inputs moved by 90°"):
+    with pytest.raises(NotFiniteError, match="inputs were moved by 90°"):
         audited(never)
 
 

@@ -124,7 +124,7 @@ def test_an_exception_in_a_pose_is_one_line_with_its_place() -> None:
 def test_nothing_finite_as_given_is_refused_and_one_structure_is_a_finding() -> None:
     far = CLUSTERS[1].copy()
     far.positions -= 10.0
-    with pytest.raises(et.errors.NotFiniteError, match="no finite result"):
+    with pytest.raises(et.errors.NotFiniteError, match="expected a finite result"):
         et.audit.atoms(Cluster(forces=lambda F: F * np.nan, energy=lambda a: np.nan), far, ["rotation"], **FEW)
     report = et.audit.atoms(Holes(), [far, *CLUSTERS[2:4]], ["permutation", "conservation"], elements=3, **FEW)
     assert (report.broken[0].test, report.row("gradient").structures) == ("as given", 2)

@@ -12,7 +12,7 @@ from equitangents.ensembles.streaming import PredictionTask
 from equitangents.scale import GramStore
 
 MLP = ("--net", "mlp", "--depth", "1")
-LINE = "equitangents: interrupted; the same command goes on with what is on disk, or starts again\n"
+LINE = "equitangents: interrupted; run the same command again to resume\n"
 
 
 @pytest.fixture

@@ -146,7 +146,7 @@ def test_an_interrupt_amid_an_epoch_waits_for_it(tmp_path):
         ({"augmentation_mode": "full"}, 'augmentation_mode: "random" there, "full" now'),
         ({"augmentation": actions.image_rotations(2)}, "X .after augmentation"),
         ({"epochs": 2}, "epochs is 2; expected at least 3"),
-        ({"members": 4}, "has 3 members from member 0 on, this run 4"),
+        ({"members": 4}, "chunks of 4 members, and one from member 0 on has 3"),
     ],
 )
 def test_another_run_is_refused(tmp_path_factory, changed, message, three_epochs):
@@ -170,7 +170,7 @@ def test_other_data_and_records_are_refused(three_epochs):
         model.fit(X, Y, record={"x": X}, resume=True)
     with pytest.raises(InvalidArgumentError, match="without checkpoints of these members; pass resume=True"):
         model.fit(X, Y)
-    with pytest.raises(InvalidArgumentError, match="resume is True, but checkpoint_dir is None"):
+    with pytest.raises(InvalidArgumentError, match="checkpoint_dir is None; expected a directory"):
         DeepEnsemble(**settings()).fit(X, Y, resume=True)
 
 

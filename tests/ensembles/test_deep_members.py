@@ -93,7 +93,7 @@ def test_extending_needs_the_same_data_settings_and_records(five):
         with pytest.raises(InvalidArgumentError, match=message):
             model.set_params(**{"learning_rate": 0.2} | changed).extend(members, x, Y)
     for other in ({}, {"x": X[:2]}, {"x": X + 1}, {"y": X}):
-        with pytest.raises(InvalidArgumentError, match="new members need the same names and inputs"):
+        with pytest.raises(InvalidArgumentError, match="expected the names and inputs that fit was given"):
             five.extend(6, X, Y, record=other)
     assert (len(model.history_.T), len(five.history_.T)) == (2, 5)
 

@@ -66,7 +66,7 @@ def targets(name):
 @pytest.mark.parametrize(
     ("x", "rows", "error", "message"),
     [
-        (X[:, 0], 20, ShapeError, "X has rank 1.*Reshape your data"),
+        (X[:, 0], 20, ShapeError, "X has shape (.*)Reshape your data"),
         (X, 5, ShapeError, "X has length 20; expected 5"),
         (X[:0], 0, ShapeError, r"X has 0 sample\(s\) \(shape=\(0, 5\)\)"),
         (X * np.nan, 20, NotFiniteError, "X holds NaN"),
@@ -118,7 +118,7 @@ def test_questions(name):
     with pytest.raises(NotFiniteError, match="X holds NaN"):
         model.predict(X * np.nan)
     if "Classifier" not in name:
-        with pytest.raises(InvalidArgumentError, match="return_std and return_cov are both True"):
+        with pytest.raises(InvalidArgumentError, match="return_cov is True; expected False"):
             model.predict(X, return_std=True, return_cov=True)
     with pytest.raises(EquitangentsError):
         model.fit(X, np.full(20, np.nan))
@@ -140,11 +140,15 @@ def test_questions(name):
         ({"memory_limit": -1, "solver": "pcg"}, InvalidArgumentError, "memory_limit is -1"),
         ({"memory_limit": "1GB"}, InvalidArgumentError, "memory_limit is '1GB'; expected a positive number of bytes"),
         ({"memory_limit": "1GB", "solver": "cholesky"}, InvalidArgumentError, "memory_limit is '1GB'"),
-        ({"memory_limit": 1000}, MemoryLimitError, "dense problem of 20 samples needs about .* train on fewer samples"),
-        ({"memory_limit": 1000, "solver": "cholesky"}, MemoryLimitError, "20 samples .* by solver 'cholesky'"),
+        (
+            {"memory_limit": 1000},
+            MemoryLimitError,
+            "dense problem of 20 samples by .* needs about .* train on fewer samples",
+        ),
+        ({"memory_limit": 1000, "solver": "cholesky"}, MemoryLimitError, "20 samples by solver 'cholesky' needs"),
         ({"solver": "magic"}, InvalidArgumentError, "solver is"),
         ({"solver": 7}, InvalidTypeError, "solver is"),
-        ({"label_action": object()}, InvalidArgumentError, "label_action is given without augmentation"),
+        ({"label_action": object()}, InvalidArgumentError, "label_action is .*; expected None without augmentation"),
         ({"dynamics": "discrete", "time": 1.5}, InvalidArgumentError, r"time is 1\.5; .*counts steps"),
         ({"dynamics": "discrete", "time": 3, "learning_rate": 1e3}, InvalidArgumentError, "on these data diverges"),
         ({"net": SINGULAR}, NotPositiveDefiniteError, r"ridge=\S+ or more"),
@@ -192,7 +196,7 @@ SHARES = np.abs(Y) / np.abs(Y).sum(axis=1, keepdims=True)
         ({"net": nn.Sequential(nn.Conv(2, 3))}, ValueError, "Conv"),
         ({"standardise": "yes"}, ValueError, "standardise is 'yes'; expected True or False"),
         ({"standardise": True, "X": 1e200 * X}, ValueError, "expected numbers whose squares are finite"),
-        ({"label_action": ROT}, ValueError, "label_action is given without augmentation"),
+        ({"label_action": ROT}, ValueError, "label_action is .*; expected None without augmentation"),
         ({"augmentation": 4}, TypeError, "augmentation is 4; expected an action"),
         (AUGMENTED | {"label_action": actions.trivial(groups.cyclic(2))}, ValueError, "the group of augmentation"),
         (AUGMENTED | {"augmentation_mode": "some"}, ValueError, "'some'; expected 'full' or 'random'"),
@@ -238,7 +242,7 @@ def test_times_and_draws(question, error, message):
 @pytest.mark.parametrize(
     ("record", "record_at", "message"),
     [
-        (None, [1], "record_at is given without record"),
+        (None, [1], "record_at is .*; expected None without record"),
         ([X], None, "record is of type list; expected a dictionary"),
         ({"x": X}, [3], "an epoch of record_at is 3; expected a whole number, at least 0 and at most 2"),
         ({"x": X[:, :2]}, None, "X has 2 features"),

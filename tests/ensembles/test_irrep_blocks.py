@@ -109,7 +109,7 @@ def test_what_augmentation_cannot_be_fitted_to(how, labels, error, message):
 def test_orbits_without_a_group():
     x, y, x_test = data("D4", 0)
     for augmentation in (None, actions.subset(ACTION, [0, 1])):
-        with pytest.raises(InvalidArgumentError, match="orbits are those of the augmentation's group"):
+        with pytest.raises(InvalidArgumentError, match="expected an action of a group, for its orbits"):
             augmented(augmentation=augmentation).fit(x, y).predict_orbit_means(x_test)
 
 

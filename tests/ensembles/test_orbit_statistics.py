@@ -163,7 +163,7 @@ def test_a_median_of_two_draws_has_no_bounds_but_those_of_its_measure():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"members": []}, InvalidArgumentError, "members is empty"),
+        ({"members": []}, InvalidArgumentError, "expected a list of ensemble sizes"),
         ({"members": [0]}, InvalidArgumentError, "members is 0"),
         ({"members": 1.5}, InvalidTypeError, "members is 1.5"),
         ({"draws": 1}, InvalidArgumentError, "draws is 1"),
@@ -173,7 +173,7 @@ def test_a_median_of_two_draws_has_no_bounds_but_those_of_its_measure():
         ({"action": None}, InvalidTypeError, "action is None"),
         ({"output_action": CYCLE}, InvalidArgumentError, "output_action is of <group C3.*; the group of action"),
         ({"y": np.zeros((4, 2))}, ShapeError, "rows"),
-        ({"y": np.zeros((5, 3))}, ShapeError, "3 outputs"),
+        ({"y": np.zeros((5, 3))}, ShapeError, "length 3; expected 2"),
         ({"draws": 10**12}, MemoryLimitError, "fewer inputs or draws"),
     ],
 )

@@ -222,7 +222,7 @@ def test_a_folder_of_another_class_version_or_kind_is_refused_and_not_replaced(t
     model.fit(FLAT, y)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
-    with pytest.raises(InvalidArgumentError, match="exists and is not a saved ensemble"):
+    with pytest.raises(InvalidArgumentError, match="expected a new path, or that of a saved ensemble"):
         model.save(tmp_path / "mine")
     for _ in range(2):  # a model is replaced
         model.save(tmp_path / "m")

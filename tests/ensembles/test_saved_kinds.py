@@ -188,5 +188,7 @@ class TestAModelOfFiniteNetworks:
             et.DeepEnsemble.load(self.without(model, name))
 
     def test_that_was_saved_knows_what_it_recorded(self, model):
-        with pytest.raises(InvalidArgumentError, match="record is not what fit was given"):
+        with pytest.raises(
+            InvalidArgumentError, match=r"record is .*; expected the names and inputs that fit was given"
+        ):
             et.DeepEnsemble.load(model[0]).extend(3, X, Y, record={"x": X + 1})

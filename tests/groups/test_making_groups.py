@@ -157,7 +157,7 @@ LARGE = [(1, 2, 3, 4, 0), (1, 0, 2, 3, 4)]
         (lambda H: groups.direct_product(groups.cyclic(2), H), 3, InvalidTypeError, "H is of type int"),
         (groups.cyclic(4).generated_subgroup, [1.9], InvalidTypeError, "generators has dtype .*; elements are ints"),
         (groups.cyclic(4).generated_subgroup, [True], InvalidTypeError, "generators has dtype .*; elements are ints"),
-        (groups.cyclic(6).subgroup, [], InvalidArgumentError, "elements is empty"),
+        (groups.cyclic(6).subgroup, [], InvalidArgumentError, "expected at least the identity"),
         (groups.cyclic(6).subgroup, [0, 1], InvalidArgumentError, r"lacks the product of \(1, 1\)"),
         (groups.cyclic(6).subgroup, [0, 6], InvalidArgumentError, "elements is 6"),
         (groups.symmetric, 8, InvalidArgumentError, "n is 8; expected at most 7"),

@@ -119,7 +119,7 @@ class TestTranslations:
         assert groups.translations((3, 4)).has_same_table(groups.wallpaper(1, False, (3, 4)))
 
     def test_refuses(self):
-        with pytest.raises(ShapeError, match="shape is empty"):
+        with pytest.raises(ShapeError, match=r"shape is .*; expected at least one side length"):
             groups.translations(())
         with pytest.raises(InvalidArgumentError, match="label is"):
             groups.translations((2, 3)).index(1)

@@ -33,7 +33,7 @@ def test_one_molecule_of_ase_is_a_batch_of_one():
         (5, InvalidTypeError, "atoms holds int; expected ASE's Atoms"),
         ([molecule("CO"), 5], InvalidTypeError, "atoms holds int"),
         ([molecule("CO"), DUMMY], InvalidArgumentError, r"atoms\[1\] holds 'a dummy atom X"),
-        ([], InvalidArgumentError, "atoms is empty"),
+        ([], InvalidArgumentError, "expected at least one molecule"),
         ([molecule("H2O"), bulk("Cu", cubic=True)], InvalidArgumentError, r"atoms\[1\] has pbc"),
     ],
 )

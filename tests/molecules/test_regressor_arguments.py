@@ -137,8 +137,8 @@ SKEW = np.arange(27.0).reshape(3, 3, 3)
             (lambda s=s: ENERGIES.fit(BATCH, np.zeros(3), np.zeros(s)), ShapeError, "forces has shape")
             for s in ((3, 3), (3, 2, 3), (2, 3, 3))
         ),
-        (lambda: ENERGIES.fit(BATCH), InvalidArgumentError, "both None"),
-        (lambda: TensorRegressor(NET).fit(BATCH, SKEW), InvalidArgumentError, "not symmetric"),
+        (lambda: ENERGIES.fit(BATCH), InvalidArgumentError, "energies is None"),
+        (lambda: TensorRegressor(NET).fit(BATCH, SKEW), InvalidArgumentError, "expected symmetric matrices"),
         (lambda: kernels(NET, BATCH, BATCH.positions), InvalidTypeError, "molecules2 is of type ndarray"),
         (lambda: kernels(NET, BATCH, signals="all"), InvalidTypeError, "signals is 'all'"),
         (lambda: kernels(None, BATCH), InvalidTypeError, "net is None"),

@@ -81,7 +81,7 @@ def test_a_network_that_ends_on_positions_has_no_kernel():
         (lambda: nn.Lift(P4, 2, window="all"), "window"),
         (lambda: nn.Lift(P4, 2, weights=[-1.0]), "weights"),
         (lambda: nn.GroupConv(2, (3, 3), rotations="no"), "rotations"),
-        (lambda: nn.Sequential(), "at least one layer"),
+        (lambda: nn.Sequential(), "expected at least one layer"),
         (lambda: nn.Sequential(nn.Dense), "layers[0]"),
         (lambda: nn.Elementwise(3), "fn"),
         (lambda: nn.Elementwise(lambda x: (x > 0) * 1.0), "tolerance"),

@@ -236,5 +236,5 @@ def test_errors_of_labels_at_positions_are_planned_for():
     wrong = plan._violations.measures.of("error", law.mean[None])
     mean = law.mean[:, ROT.group.identity].reshape(2, 4, 4, 2)
     np.testing.assert_allclose(wrong[0], (mean.argmax(axis=-1) != labels[:2]).mean(axis=(1, 2)))
-    with pytest.raises(InvalidArgumentError, match="needs a regression"):
+    with pytest.raises(InvalidArgumentError, match="expected 'osp' or 'rsd'; it is for a regression"):
         plan_ensemble(model, ROT, x[:2], measure="spread_over_error", y=labels[:2])

@@ -213,7 +213,7 @@ def test_a_folder_that_changed_is_not_gone_on_with(files, tmp_path, monkeypatch)
         with pytest.raises(KeyboardInterrupt):
             studies.run("imagenet-scale", out=tmp_path / "run", settings=settings, progress=False)
     (folder / "a" / "0.png").rename(folder / "a" / "new.png")
-    with pytest.raises(InvalidArgumentError, match="not those that this run began with"):
+    with pytest.raises(InvalidArgumentError, match="expected the files that the run began with"):
         studies.run("imagenet-scale", out=tmp_path / "run", settings=settings, progress=False, resume=True)
 
 

@@ -33,9 +33,9 @@ def compared(value, half, stated=7.72, spread=0.34, **changes):
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"place": ""}, "place is empty"),
+        ({"place": ""}, "place is ''"),
         ({"kind": "theirs"}, "kind is 'theirs'; expected 'source', 'ours' or 'check'"),
-        ({"covers": ""}, "covers is empty"),
+        ({"covers": ""}, "covers is ''"),
     ],
 )
 def test_a_claim_says_whose_it_is_where_it_is_made_and_what_it_covers(changes, named):

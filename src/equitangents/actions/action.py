@@ -78,9 +78,7 @@ class GroupAction(ABC):
         """A non-empty list of elements as an array in the group's own format, or an error that names `name`."""
 
     def _key(self) -> tuple[Any, ...]:
-        """A hashable value that, with the type and the group, identifies the map: by default all attributes but the
-        name.
-        """
+        """A hashable value that, with type and group, identifies the map: by default all attributes but the name."""
         kept = {k: v for k, v in vars(self).items() if not k.startswith("_") and k not in ("group", "name")}
         return tuple((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for _, v in sorted(kept.items()))
 
@@ -263,7 +261,7 @@ class Action(CheckedAction):
     def __call__(self, g: int, x: Tree) -> Tree:
         """ρ(g) x for signals x (N, ...)."""
         if precision.is_traced(g):
-            raise InvalidTypeError("g is traced by jax; expected a Python int")
+            raise InvalidTypeError("g", type(g), "a Python int", verb="is of type")
         return super().__call__(g, x)
 
     def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:

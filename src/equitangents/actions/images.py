@@ -85,7 +85,7 @@ def check_square(name: str, positions: tuple[int, ...], turns: int) -> None:
 
 @final
 class ImageMotions(UncheckedAction):
-    """Images (N, H, W, C) under SO(2), C_n or D_n; quarter turns move pixels, others read a spline of `order`."""
+    """SO(2), C_n or D_n on images (N, H, W, C) in NumPy: quarter turns move pixels, others use a spline of `order`."""
 
     exact = False
     linear = True
@@ -249,7 +249,7 @@ def _reading(n: int, g: int, order: int, positions: tuple[int, int]) -> tuple[np
 
 @final
 class ImageStacks(UncheckedAction):
-    """ρ(g) of `images` on every grey image (N, H, W), or on every frame of (N, T, H, W, C)."""
+    """The action of `images` on every grey image (N, H, W), or on every frame of (N, T, H, W, C)."""
 
     images: GroupAction
     grey: bool

@@ -52,7 +52,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class ArrayKind:
-    """Actions of some groups on arrays of one kind."""
+    """The actions of some groups on arrays of one kind."""
 
     action: Callable[[Kinds, Shape], GroupAction] | None
     """The action on arrays of this shape, channels last, for any elements; None: only `listed` is known."""
@@ -298,8 +298,8 @@ def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAc
     if not recognised:
         inputs = "X" if argument == "augmentation" else "x"
         hint = image_hint(inputs, shape) if named.family in ("C", "D", "translations") else ""
-        wanted = "; ".join(kinds.expected())
-        raise ShapeError(f"{argument} is {action!r} and {inputs} has shape {shape}; expected {wanted}{hint}")
+        remedy = f"{inputs} has shape {shape}{hint}"
+        raise ShapeError(argument, action, "; ".join(kinds.expected()), remedy, verb="is")
     return kinds.listed(recognised[0], shape)
 
 

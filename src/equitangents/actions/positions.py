@@ -20,7 +20,7 @@ from equitangents.groups.wallpaper_group import GridGroup
 
 @final
 class PositionPermutations(PositionAction):
-    """A group permuting the positions of signals (N, P, C); made by `permutations`."""
+    """A group that permutes the positions of signals (N, P, C); made by `permutations`."""
 
     positions_rank = 1
     table: Int[np.ndarray, "order positions"]

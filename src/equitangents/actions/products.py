@@ -115,7 +115,7 @@ def tensor_product(a: Action, b: Action) -> LinearAction | FieldAction:
 def direct_sum(*actions: Action) -> LinearAction:
     """The direct sum of actions on vectors: block-diagonal matrices on (N, d₁ + d₂ + ...)."""
     if not actions:
-        raise InvalidArgumentError("actions is empty; expected at least one")
+        raise InvalidArgumentError("actions", (), "at least one")
     matrices = []
     for action in actions:
         check_same_group(actions[0], action)

@@ -211,7 +211,7 @@ def represented(group: SymmetryGroup, representation: RepresentationLike) -> Gro
 
 
 def as_output_action(value: AnyAction, group: SymmetryGroup) -> AnyAction:
-    """`value` itself, or the action on outputs if it is a representation or matrices (order, d, d)."""
+    """`value` itself if it is an action, else the action on outputs of a representation or matrices (order, d, d)."""
     if isinstance(value, Irrep | CompactIrrep | Representation) or (isinstance(value, np.ndarray) and value.ndim == 3):
         return represented(group, value)
     return value

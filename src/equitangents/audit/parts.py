@@ -1,7 +1,7 @@
-"""The report of an audit: its parts beside the pass over the data, and every section made of what was measured.
+"""The report of an audit: its parts other than the pass over the data, and all sections.
 
-A part gives its section, or a text that says why there is none. The report names the parts that are missing, such as
-those on which the model failed.
+A part returns its section, or the reason why there is none. The report lists missing parts, such as those on which the
+model failed.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ T = TypeVar("T")
 
 
 def measure_parts(m: Measured, notes: Notes) -> dict[str, Any]:
-    """Every section by its name, one part after another; what is missing is noted."""
-    task, found = m.task, dict[str, Any](ensemble=None, layers=None, remedies=[], witness=None)
-    part = lambda name, measure: notes.measured(task.clock, name, partial(measure, m), found[name])
+    """All sections by name; missing parts are noted."""
+    task, parts = m.task, dict[str, Any](ensemble=None, layers=None, remedies=[], witness=None)
+    part = lambda name, measure: notes.measured(task.clock, name, partial(measure, m), parts[name])
     quick = task.settings.quick
     if not quick:
-        found["ensemble"] = part("ensemble", ensemble_law)
+        parts["ensemble"] = part("ensemble", ensemble_law)
     if task.settings.layers is False:
         notes.without("layers", "layers=False")
     else:
-        found["layers"] = part("layers", layer_errors)
+        parts["layers"] = part("layers", layer_errors)
     if quick:
         notes.without("ensemble, remedies and the worst input", "effort='quick'")
-        return found
+        return parts
     group = not task.contract.not_a_group
     if group and m.judgement.undefined:
         notes.without("remedies", "the model gives NaN or infinite values for some moved inputs")
@@ -74,9 +74,9 @@ def measure_parts(m: Measured, notes: Notes) -> dict[str, Any]:
             if isinstance(one, MissingSection):
                 notes.without(one.section, one.reason)
             else:
-                found["remedies"].append(one)
-    found["witness"] = part("witness", worst_input)
-    return found
+                parts["remedies"].append(one)
+    parts["witness"] = part("witness", worst_input)
+    return parts
 
 
 class Notes(list[MissingSection]):
@@ -88,16 +88,16 @@ class Notes(list[MissingSection]):
         logger.info("audit: no %s: %s", name, why)
 
     def measured(self, clock: Clock, name: str, measure: Callable[[], T], otherwise: Any = None) -> T | Any:
-        """What it gives; `otherwise`, and a note, where that is a text, why there is none, or the model fails on it."""
+        """The result of `measure`; if it is a reason (text), or the model fails, note that and return `otherwise`."""
         try:
-            found: Any = measure()
+            result: Any = measure()
         except Exception as error:
             if not (isinstance(error, NotFiniteError) or error is clock.failed):
                 raise
-            found = f"the model failed on it: {type(error).__name__}: {error}"
-        if not isinstance(found, str):
-            return found
-        self.without(name, found)
+            result = f"the model failed on it: {type(error).__name__}: {error}"
+        if not isinstance(result, str):
+            return result
+        self.without(name, result)
         return otherwise
 
 
@@ -105,10 +105,10 @@ _LIBRARIES = {"torch": "torch", "onnx": "onnxruntime", "scikit-learn": "scikit-l
 
 
 def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
-    """The whole report, with the parts beside the pass over the data."""
+    """The complete report."""
     orbits, floors, judgement, task = m.orbits, m.floors, m.judgement, m.task
     sets = [notes.measured(task.clock, f"set {s[0]!r}", partial(measure_set, m, s)) for s in m.sets]
-    found = measure_parts(m, notes)
+    parts = measure_parts(m, notes)
     headline, clock = judgement.headline, task.clock
     sets = [
         set_result(task, "data", "data", orbits, headline.error.estimate, headline.floor),
@@ -129,7 +129,7 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
             batch_independent=floors.batch_independent,
             noise=floors.noise,
         ),
-        error=task.resampler(task.x.n).spread(orbits.errors),
+        error=task.resampler(task.x.n).distribution(orbits.errors),
         floor=floors.of_elements.mean(),
         elements=_elements(m),
         float_floor=floors.float_floor,
@@ -151,13 +151,13 @@ def assemble(m: Measured, notes: Notes, began: float) -> AuditReport:
         counterexample=judgement.counterexample,
         undefined=judgement.undefined,
         unmoved=task.unmoved,
-        **found,
+        **parts,
     )
     return replace(report, citations=cited(report))
 
 
 def off_data(m: Measured, sets: list[SetResult]) -> tuple[Verdict, Reason]:
-    """Verdict and reason on the data and off it: a model that fails there holds on its data alone."""
+    """Verdict and reason with the sets off the data, on which a model that holds on its data may fail."""
     if m.verdict in HOLDING and any(s.above for s in sets[1:]):
         return "equivariant on its data", "fails off the data"
     return m.verdict, m.reason
@@ -165,7 +165,7 @@ def off_data(m: Measured, sets: list[SetResult]) -> tuple[Verdict, Reason]:
 
 def _elements(m: Measured) -> list[ElementResult]:
     task, contract, judgement = m.task, m.task.contract, m.judgement
-    resampler = task.over_inputs(task.x.n)  # of one element, over inputs alone
+    resampler = task.over_inputs(task.x.n)  # of one element, over inputs
     same, floors = m.orbits.same_class, m.floors.of_elements
     return [
         ElementResult(
@@ -173,7 +173,7 @@ def _elements(m: Measured) -> list[ElementResult]:
             parameter=contract.group.parameter(g),
             angle=contract.angle(g),
             exact=contract.inputs.moves_exactly(g),
-            error=resampler.spread(m.orbits.errors[k]),
+            error=resampler.distribution(m.orbits.errors[k]),
             floor=float(floors[k]),
             at_floor=bool(judgement.at_floor[:, k].all()),
             same_prediction=None if same is None else float(same[k].mean()),
@@ -186,13 +186,15 @@ def _elements(m: Measured) -> list[ElementResult]:
 
 
 def _contract(m: Measured) -> ContractSection:
-    """What group moved which inputs and outputs, and each output's errors."""
+    """The group, its actions on inputs and outputs, and the errors of each output."""
     task, contract = m.task, m.task.contract
     elements, inputs = contract.group.elements, []
     for name, action, leaf in zip(task.x.names, contract.inputs, task.x.leaves, strict=True):
         a = np.asarray(leaf.value) if isinstance(leaf, Shared) else leaf
-        said = "none" if action is None else action.name
-        inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.action.exact))
+        name_of_action = "none" if action is None else action.name
+        inputs.append(
+            InputContract(name, list(a.shape), a.dtype.name, name_of_action, action is None or action.action.exact)
+        )
     outputs = [_output(m, o) for o in range(len(m.orbits.output_names))]
     return ContractSection(
         group=contract.group.name,
@@ -207,7 +209,7 @@ def _contract(m: Measured) -> ContractSection:
 
 
 def _output(m: Measured, o: int) -> OutputContract:
-    """One output's contract, errors and sizes, and the elements under which it fails."""
+    """Contract, errors and sizes of one output, and the elements under which it fails."""
     task, orbits, judgement = m.task, m.orbits, m.judgement
     scales, action, compared = judgement.scales, orbits.actions[o], orbits.actions.comparisons[o]
     resampler = task.over_inputs(task.x.n)
@@ -223,26 +225,26 @@ def _output(m: Measured, o: int) -> OutputContract:
         scale=float(scales.given[o]) if np.isfinite(scales.given[o]) else None,
         vanishes=bool(scales.vanishing[o]),
         fails_under=[task.contract.label(task.elements[k]) for k in np.flatnonzero(judgement.above[o])],
-        compared=None if compared is None else compared.words,
+        compared=None if compared is None else compared.label,
         matching=_matching(task, orbits.matched[o]) if o in orbits.matched else None,
         unit=scales.unit_of(o, judgement.headline.unit),
     )
 
 
 def _matching(task: AuditTask, matched: np.ndarray) -> Matching:
-    """Matched IoU, missed and extra items with their intervals over inputs; (3, elements, inputs), nan where none."""
-    found = []
+    """Matched IoU, missed and extra items with intervals over inputs, from (3, elements, inputs) with nan for none."""
+    means = []
     for table in matched:
         counted = np.isfinite(table)
         rows = counted.any(axis=0)
         values = np.where(counted, table, 0.0).sum(axis=0)[rows] / counted.sum(axis=0)[rows]
         of_these = task.over_inputs(len(values)) if len(values) else None
-        found.append(None if of_these is None else of_these.mean(values, bounds=(0.0, 1.0)))
-    return Matching(*found)
+        means.append(None if of_these is None else of_these.mean(values, bounds=(0.0, 1.0)))
+    return Matching(*means)
 
 
 def _relative(m: Measured) -> RelativeSection:
-    """The task's error on transformed inputs is that of the pulled back signal."""
+    """Errors in other units; the task's error on transformed inputs is that of the pulled-back signal."""
     orbits = m.orbits
     (error, name), *moved = (task_error(signal, orbits, m.y) for signal in orbits.signals)
     transformed = None
@@ -253,15 +255,15 @@ def _relative(m: Measured) -> RelativeSection:
         task=name,
         task_error=error,
         transformed_task_error=transformed,
-        error_by_spread=m.judgement.by_spread,
-        floor_by_spread=m.judgement.spread_floor,
+        error_by_spread=m.judgement.by_deviation,
+        floor_by_spread=m.judgement.deviation_floor,
     )
 
 
 def versions(*libraries: str) -> dict[str, str]:
-    """Versions of what took part; libraries that are not installed as packages are left out."""
-    found = {"equitangents": __version__, "python": platform.python_version()}
+    """Versions of the libraries used; those not installed as packages are left out."""
+    known = {"equitangents": __version__, "python": platform.python_version()}
     for library in libraries:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[library] = importlib.metadata.version(library)
-    return found
+            known[library] = importlib.metadata.version(library)
+    return known

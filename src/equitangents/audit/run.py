@@ -32,11 +32,11 @@ from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.metrics.measure import check_order
 from equitangents.progress import Progress, ProgressCallback, callback_of
 
-_ENSEMBLE = 48 * 17  # members are given some inputs and elements
+_ENSEMBLE = 48 * 17  # evaluations per member
 _FEW = 12
 """Elements of a quick audit, of groups of which a sample is tried."""
 _QUICK_ROWS = 16
-_MOSTLY = 0.5  # an element under which more inputs than this share give NaN is left out, rather than the inputs
+_MOSTLY = 0.5  # an element with NaN for more than this share of inputs is left out, rather than the inputs
 
 
 def audit(
@@ -49,7 +49,7 @@ def audit(
     progress: bool | ProgressCallback = False,
     **settings: Unpack[Keywords],
 ) -> AuditReport:
-    """How far f is from f(ρ_X(g)x) = ρ_Y(g)f(x), beside the error that interpolation, rounding and chance explain.
+    """How far f is from f(ρ_X(g)x) = ρ_Y(g)f(x), with the noise floor due to interpolation, rounding and chance.
 
     Args:
         f: a function of a batch (NumPy or JAX), a PyTorch module, the path of an ONNX or .pt2 file, an estimator that
@@ -60,37 +60,37 @@ def audit(
         x: the inputs, (N, …); a tuple for several arguments, f(*x), or a dictionary (keywords of PyTorch modules);
             `Shared(a)` for an input without a batch axis.
         output_action: ρ_Y: an action, with a named group a kind ("vectors", "images", …), or `Labels([3, 0, 1, 2])` for
-            classes that change places; None: invariant outputs; "find": the rule by which they move is fitted on half
-            of the inputs, and the audit is of the other half.
+            permuted classes; None: invariant outputs; "find": the rule is fitted on half of the inputs, and the other
+            half is audited.
         y: labels: whole numbers (N,) are classes, real numbers the values that f should return. Of an estimator's
             probabilities or decision values they are labels as it was fitted to, names among them.
         progress: True shows on stderr how far a long audit is, and how long the rest takes; a function is called as
             progress(inputs evaluated, inputs planned, seconds left); False: it is logged.
 
-    Settings, by keyword:
+    AuditSettings, by keyword:
         elements: how many elements to try; None: all of up to 64, 24 angles, or 32 rotations or permutations.
         batch_size: inputs at a time, the last batch filled up, for models of one size; None: as many as take 64 MiB,
             at most 256.
-        effort: "quick": the error and its floor alone, floors on 16 inputs, at most 12 elements of groups that are not
-            tried in full, 200 resamples, and of layers, other sets and the data's symmetry what is asked for; "full".
-        inputs: with a named group, what each input is to it: "images", "vectors", "points", …, None for not moved.
+        effort: "full", or "quick": only the error and its noise floor, the latter on 16 inputs, at most 12 elements of
+            groups that are sampled, 200 resamples, and layers and other sets only if they are given.
+        inputs: with a named group, how it acts on each input: "images", "vectors", "points", …, None for not moved.
         layout: where images keep channels, "channels_last" or "channels_first". None: of PyTorch and ONNX models it is
-            read off the shape of x, and must be given where that leaves a doubt, (N, 8, 8, 8); of others channels are
-            last, unless x looks like channels first, which is an error.
+            taken from the shape of x, and must be given if that is ambiguous, (N, 8, 8, 8); for others channels are
+            last, and an x that looks like channels first is an error.
         outputs: what the model returns; "auto" recognises probabilities and class numbers, "values": neither.
-        select: which output is audited, of a model that returns several: its name ("logits"), or its position; None:
-            all of them. Dictionaries of any class, dataclasses and named tuples have names.
+        select: the output to audit of a model that returns several: its name ("logits") or position; None: all.
+            Dictionaries of any class, dataclasses and named tuples have names.
         off_data: True: also noise and shuffled inputs; or other sets by name; False: the data alone.
         layers: False: do not look inside; or functions that make up the model when they are applied one after another.
         train: (x, y) to refit an estimator on, with augmentation, to measure what that would bring.
-        relative_to: what the headline's error and the verdict are relative to: "norm", ‖f(x)‖; "spread", the root mean
-            square distance of f(x) from its mean over the inputs; "larger", that of both that gives the larger error.
-        tolerance: the mean error that is acceptable under every element, 0.01 for 1 %; None: none above the floor.
+        relative_to: what the headline's error and the verdict are relative to: "norm", ‖f(x)‖; "spread", the standard
+            deviation of f(x) over the inputs; "larger", whichever gives the larger error.
+        tolerance: mean error allowed under every element, 0.01 for 1 %; None: none above the noise floor.
         output_scale: the size of outputs that counts as 100 %, in their own unit, in place of both; a number for all
             outputs, or numbers by the names of some. For outputs that vanish, as forces of a relaxed crystal do.
         confidence: of the intervals, 0.95.
         resamples: of the bootstrap, 1000.
-        seed: of everything random in the audit: the same seed gives the same report.
+        seed: the random seed; the same seed gives the same report.
 
     Returns:
         A report with `.summary()`, `.to_json(path)`, `.to_html(path)`, `.to_markdown(path)`.
@@ -104,16 +104,16 @@ def audit(
     >>> et.audit(lambda x: x.sum((1, 2)) ** 2, et.actions.image_rotations(4), x).verdict
     'equivariant'
     """
-    asked = settings_of(settings)
+    options = settings_of(settings)
     if not isinstance(action, Transform):
         check_order(action, x, "audit(model, group, x)", (str, GroupAction, Transform))
     callback_of(progress)
     began = time.perf_counter()
-    layers = None if isinstance(asked.layers, bool) else asked.layers
-    model = as_model(f, layers=layers, select=check_select(asked.select))
-    batch, contract = _read(model, action, x, asked)
+    layers = None if isinstance(options.layers, bool) else options.layers
+    model = as_model(f, layers=layers, select=check_select(options.select))
+    batch, contract = _read(model, action, x, options)
     labels = check_labels(y, batch.n, model.classes)
-    drawn, complete = _drawn(contract, asked)
+    drawn, complete = _drawn(contract, options)
     task = AuditTask(
         model=model,
         contract=contract,
@@ -122,8 +122,8 @@ def audit(
         complete=complete,
         output_action=output_action,
         regression=labels is not None and not is_classes(labels),
-        batch_size=min(asked.batch_size or default_batch_size(batch), batch.n),
-        settings=asked,
+        batch_size=min(options.batch_size or default_batch_size(batch), batch.n),
+        settings=options,
     )
     notes = Notes()
     task.clock.progress = Progress(0, planned_inputs(task), progress, task="audit", unit="inputs")
@@ -132,37 +132,38 @@ def audit(
         return assemble(measure_data(task, labels, rules, notes), notes, began)
 
 
-def _read(model: Model, action: AuditedAction, x: Tree, asked: AuditSettings) -> tuple[InputLeaves, Contract]:
-    """The inputs in batches as the model takes them, and how the group, or a change that is none, moves them."""
+def _read(model: Model, action: AuditedAction, x: Tree, options: AuditSettings) -> tuple[InputLeaves, Contract]:
+    """The inputs in the model's batches, and their contract with the group or transform."""
     batch = as_inputs(x)
     if batch.axes:
         model.fixed_batch = None  # which is the size of the first axis
     model.check_inputs(batch.tree(), batch.axes)
     if isinstance(action, Transform):
-        if asked.elements is not None or asked.inputs is not None:
-            raise InvalidArgumentError("a transform says its strengths itself; leave out elements and inputs")
+        if options.elements is not None or options.inputs is not None:
+            name = "elements" if options.inputs is None else "inputs"
+            raise InvalidArgumentError(name, getattr(options, name), "None with a Transform, which has its strengths")
         return batch, contract_of_changes(action, batch)
-    contract = make_contract(action, batch, asked.inputs, asked.layout, model.states_layout)
-    verify(contract, batch, asked.seed)
+    contract = make_contract(action, batch, options.inputs, options.layout, model.states_layout)
+    verify(contract, batch, options.seed)
     return batch, contract
 
 
-def _drawn(contract: Contract, asked: AuditSettings) -> tuple[list[Any], bool]:
-    """The elements that are tried, and whether these are all."""
+def _drawn(contract: Contract, options: AuditSettings) -> tuple[list[Any], bool]:
+    """The elements to test, and whether these are all of the group."""
     group = contract.group
     if contract.not_a_group:
         return list(group.elements or ()), True
     usual = group.default_draws
-    if asked.quick and (group.elements is None or len(group.elements) > usual):
+    if options.quick and (group.elements is None or len(group.elements) > usual):
         usual = min(usual, _FEW)
-    drawn = group.draw(asked.elements or usual, np.random.default_rng(asked.seed))
+    drawn = group.draw(options.elements or usual, np.random.default_rng(options.seed))
     if not drawn:
         raise InvalidArgumentError("group", group.name, "a group with other elements than the identity")
     return drawn, group.elements is not None and len(drawn) == len(group.elements) - 1
 
 
 def planned_inputs(task: AuditTask) -> int:
-    """Inputs of the pass over the data, of the floors, the other sets and members."""
+    """Number of inputs evaluated for the data, noise floors, other sets and members."""
     n, along, off_data = task.x.n, len(task.elements) + 1, task.settings.off_data
     resampled = 0 if task.contract.inputs.exact else 3 * len(task.elements)
     rows = min(n, input_sets.ROWS)
@@ -174,7 +175,7 @@ def planned_inputs(task: AuditTask) -> int:
 
 
 def measure_data(task: AuditTask, y: np.ndarray | None, sought: list[RuleResult] | None, notes: Notes) -> Measured:
-    """The pass over the data: orbits, floors, judgement and verdict, from which every part of an audit starts."""
+    """The pass over the data: orbits, noise floors, judgement and verdict, used by all parts of an audit."""
     sets = input_sets.off_data_sets(task, notes.without)
     task, y, orbits, undefined = _passed(task, y)
     wrong = misfit(orbits, y)
@@ -195,27 +196,25 @@ def measure_data(task: AuditTask, y: np.ndarray | None, sought: list[RuleResult]
 
 
 def _passed(task: AuditTask, y: np.ndarray | None) -> tuple[AuditTask, np.ndarray | None, Orbits, list[UndefinedPose]]:
-    """The task that counts with its labels and orbits, and the elements under which there were NaN.
+    """The task with its labels and orbits, and the elements under which the model gives NaN.
 
-    Inputs that no element moves, and inputs and elements for which the model gives NaN, are left out, and the others
-    are measured once more.
+    InputLeaves that no element moves, and inputs and elements with NaN, are left out, and the others measured again.
     """
     orbits = measure_orbits(task)
     bad, moved = orbits.undefined, orbits.moved
-    if not moved.any():  # which decides nothing, but is measured all the same
+    if not moved.any():  # undecided, but measured
         return replace(task, unmoved=task.x.n), y, orbits, []
     if moved.all() and not bad.any():
         return task, y, orbits, []
     left = np.flatnonzero(bad.mean(axis=1) <= _MOSTLY)
     rows = np.flatnonzero(moved & ~bad[left].any(axis=0))
-    found = [
+    undefined = [
         UndefinedPose(task.contract.label(task.elements[k]), int(bad[k].sum()), task.row(int(np.argmax(bad[k]))))
         for k in np.flatnonzero(bad.any(axis=1))
     ]
     if not len(left) or not len(rows):
-        one = found[0]
-        where = f"inputs moved by {one.label}, the first of them input {one.index}"
-        raise NotFiniteError(f"f(x) holds NaN or infinite values for {where}")
+        one = undefined[0]
+        raise NotFiniteError("f(x)", one.index, remedy=f"inputs were moved by {one.label}")
     elements, unmoved = [task.elements[k] for k in left], int((~moved).sum())
     kept = replace(task.of_rows(rows), elements=elements, unmoved=unmoved)
-    return kept, None if y is None else y[rows], measure_orbits(kept), found
+    return kept, None if y is None else y[rows], measure_orbits(kept), undefined

@@ -1,4 +1,4 @@
-"""Arguments of `audit`: how actions may be given, and all that it is told by keyword, as one record."""
+"""Arguments of `audit`: the forms of actions, and its keywords as one record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AuditedAction = str | GroupAction | Transform | Sequence[Any] | Mapping[str, Any
 """The name of a group, an action, or a change; of several inputs a tuple or dictionary of actions and None."""
 
 OutputAction = str | GroupAction | RepresentationLike | LeafKind | Batch | Sequence[Any] | Mapping[str, Any] | None
-"""What a group does to outputs: an action, a representation, a kind ("vectors"), a rule; of several outputs a tree."""
+"""The action on outputs: an action, a representation, a kind ("vectors"), a rule; for several outputs a tree."""
 
 InputKinds = str | LeafKind | Sequence[Any] | Mapping[str, Any] | None
 Effort = Literal["quick", "full"]
@@ -30,7 +30,7 @@ RelativeTo = Literal["larger", "norm", "spread"]
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """How the model is read, what is looked at, and how it is judged: the keywords of `audit`, which explains them."""
+    """The keywords of `audit`, documented there."""
 
     elements: int | None = None
     batch_size: int | None = None
@@ -69,12 +69,12 @@ class AuditSettings:
 
     @property
     def quick(self) -> bool:
-        """Whether the error and its floor are asked for alone."""
+        """Whether only the error and its noise floor are measured."""
         return self.effort == "quick"
 
     @property
     def bootstrap(self) -> BootstrapSettings:
-        """How intervals are found."""
+        """Settings of the bootstrap intervals."""
         return BootstrapSettings(self.confidence, self.resamples, self.seed)
 
 
@@ -106,7 +106,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "relative_to": get_args(RelativeTo),
 }
 _QUICK: dict[str, Any] = {"off_data": False, "layers": False, "resamples": 200}
-"""What settings of a quick audit are that are not given."""
+"""Defaults of a quick audit."""
 
 
 def settings_of(given: Mapping[str, Any]) -> AuditSettings:
@@ -114,6 +114,6 @@ def settings_of(given: Mapping[str, Any]) -> AuditSettings:
     known = [field.name for field in fields(AuditSettings)]
     for name in given:
         if name not in known:
-            said = meant(name, [*known, "y", "progress", "output_action"])
-            raise InvalidTypeError("audit", name, [*known, "y", "progress"], said, verb="has no argument")
+            suggestion = meant(name, [*known, "y", "progress", "output_action"])
+            raise InvalidTypeError("audit", name, [*known, "y", "progress"], suggestion, verb="has no argument")
     return AuditSettings(**{**(_QUICK if given.get("effort") == "quick" else {}), **given})

@@ -1,1 +1,5 @@
 """The command line: `main.py` joins the commands, one thin file each."""
+
+from equitangents.cli import options
+
+__all__ = ["options"]

@@ -23,9 +23,9 @@ ABOVE = 3
 
 
 def finish(report: AuditReport | AtomsReport, o: Any, checks: list[Check], met: bool = True) -> None:
-    """Print the table, write the files, and end with status ABOVE if something that was demanded is not met.
+    """Print the table, write the files, and exit with status ABOVE if a check is not met.
 
-    `o`: the command's options, `_REPORTS` among them; `met`: also say what is met.
+    `o`: the command's options, including `_REPORTS`; `met`: also print checks that are met.
     """
     typer.echo(report.summary())
     for form in _REPORTS:
@@ -42,75 +42,86 @@ def finish(report: AuditReport | AtomsReport, o: Any, checks: list[Check], met: 
 
 _REPORTS = cli.panel(
     "Report",
-    html=cli.option(Path, "Write the report as one HTML page.", callback=cli.writable),
-    json=cli.option(Path, "Write the report as JSON.", callback=cli.writable),
-    markdown=cli.option(Path, "Write a summary that GitHub renders.", callback=cli.writable),
-    junit=cli.option(Path, "Write JUnit's XML, one test case a finding and limit.", callback=cli.writable),
+    html=cli.option(Path, "Write the report to this file, as one HTML page.", callback=cli.writable),
+    json=cli.JSON,
+    markdown=cli.option(Path, "Write a summary to this file, as GitHub's Markdown.", callback=cli.writable),
+    junit=cli.option(Path, "Write JUnit XML, with a test case for each finding and limit.", callback=cli.writable),
 )
 _share = cli.numbers("a share, 0.95 or 95%", lambda share: 0 <= share <= 1)
 _positive = cli.numbers("a number above 0, 0.01 or 1%", lambda error: 0 < error < math.inf)
 _scale = cli.numbers("a number, or NAME=NUMBER,…", named=True)
 _tolerances = cli.numbers("NAME=NUMBER,…", single=False)
 LIMITS = cli.numbers("a number, at least 0", lambda limit: 0 <= limit < math.inf, named=True)
+_MODEL = cli.argument(str, "File .onnx, .pt2 (torch.export) or .pt (TorchScript), or package.module:object.")
 _OF_MODEL = cli.panel(
     "Model",
-    model=cli.argument(str, "file.onnx, .pt2 (torch.export), .pt (TorchScript) or package.module:object."),
-    select=cli.option(str, "Audit this one of several outputs, by name (logits) or position."),
-    trust=cli.flag("Load a pickled model, too. It runs whatever code its author put in."),
+    select=cli.option(str, "Audit only this output, by name (logits) or position.", metavar="OUTPUT"),
+    trust=cli.flag("Load a pickled model. This runs any code in the file."),
 )
 _OF_DATA = cli.panel(
     "Data",
-    data=cli.option(str, "Inputs: .npy, or .npz with x and, if there are labels, y.", ..., callback=cli.local_file),
-    inputs=cli.option(str, "What each input is to the group, with commas: images, vectors, points, edges, none."),
-    layout=cli.pick("Where images keep channels, if shapes do not tell", None, "channels_last", "channels_first"),
-    limit=cli.option(int, "Use this many inputs, drawn at random.", min=1),
-    batch_size=cli.option(int, "Inputs at a time.", min=1),
-    batch_axis=cli.option(int, "The axis of the inputs' batch, such as 1 for sequences of recurrent networks.", 0),
+    data=cli.option(
+        str, "Inputs: .npy, or .npz with x and optionally labels y.", ..., metavar="FILE", callback=cli.local_file
+    ),
+    inputs=cli.option(
+        str,
+        "How the group acts on each input: images, vectors, points, edges or none, joined by commas.",
+        metavar="KIND,…",
+    ),
+    layout=cli.pick("Channel axis of images, if their shape leaves it open", None, "channels_last", "channels_first"),
+    limit=cli.option(int, "Use at most this many inputs, drawn at random.", min=1),
+    batch_size=cli.option(int, "Inputs per batch.", min=1),
+    batch_axis=cli.option(int, "Batch axis of the inputs, such as 1 for recurrent networks.", 0),
 )
 _OF_GROUP = cli.panel(
     "Group",
-    group=cli.option(str, "C4, D4, S5 (any number), SO2, SO3, O3, translations, …", ..., **cli.a_group(finite=False)),
+    group=cli.option(
+        str, "C4, D4, S5 (or any n), SO2, SO3, O3, translations, …", ..., metavar="NAME", **cli.a_group(finite=False)
+    ),
     outputs=cli.option(
         str,
-        "What each output is to the group: invariant (the default), vectors, images, masks, boxes (xyxy), cxcywh, "
+        "How the group acts on each output: invariant (the default), vectors, images, masks, boxes (xyxy), cxcywh, "
         "keypoints, unordered (sets of boxes), unordered:distance:vectors, 4x0e+2x1o (irreps), voigt, voigt:strain, "
-        "points, pairs, edges, sequences, states, …, labels:3,0,1,2 for classes that change places (generators apart "
-        "by /), or find. Several outputs: KIND,KIND or NAME=KIND,…; KIND@1: its batch is axis 1.",
+        "points, pairs, edges, sequences, states, …; labels:3,0,1,2 for permuted classes (one list per generator, "
+        "separated by /); or find, to fit it. KIND@1 has its batch on axis 1.",
+        metavar="[NAME=]KIND,…",
     ),
-    elements=cli.option(int, "How many elements of the group to try.", min=1),
+    elements=cli.option(int, "Number of group elements to test.", min=1),
 )
 _MEASURED = cli.panel(
     "What to measure",
-    on_data_only=cli.flag("No noise and no shuffled inputs."),
-    seed=cli.option(int, "Seed of everything random in the audit.", 0),
-    effort=cli.pick("quick measures the error and its floor alone, on few evaluations", "full", "full", "quick"),
+    on_data_only=cli.flag("Audit on --data only, without noise and shuffled inputs."),
+    seed=cli.option(int, "Random seed.", 0),
+    effort=cli.pick("Measure everything, or only the error and its noise floor", "full", "full", "quick"),
 )
 _OF_VERDICT = cli.panel(
     "Verdict",
-    fail_above=cli.option(
-        str,
-        "Exit with status 3 unless errors, on data and off, are at most this: 5%, or forces=5%,invariant=1%.",
-        callback=LIMITS,
+    fail_above=cli.number(
+        "Largest error allowed, on the data and off it, or exit with status 3: 5%, or forces=5%,invariant=1%.",
+        LIMITS,
+        "LIMIT",
     ),
-    min_agreement=cli.option(
-        str, "Exit with status 3 if fewer predicted classes stay the same: 0.95 or 95%.", callback=_share
+    min_agreement=cli.number(
+        "Smallest share of predicted classes that must stay, or exit with status 3: 0.95 or 95%.", _share
     ),
-    tolerance=cli.option(str, "The mean error that every element may have: 0.01 or 1%.", callback=_positive),
-    relative_to=cli.pick("Errors relative to (spread: between inputs)", "larger", "norm", "spread", "larger"),
-    output_scale=cli.option(str, "Size of outputs that is 100 %: 0.1, or forces=0.1,energy=1.", callback=_scale),
+    tolerance=cli.number("Mean error allowed for every group element: 0.01 or 1%.", _positive),
+    relative_to=cli.pick(
+        "What an error is relative to (spread: standard deviation over inputs)", "larger", "norm", "spread", "larger"
+    ),
+    output_scale=cli.number("Output size that counts as 100 %: 0.1, or forces=0.1,energy=1.", _scale, "SIZE"),
 )
 _SAME = ("elements", "batch_size", "effort", "layout", "relative_to", "seed", "tolerance", "output_scale")
 
 
-@cli.command(**_OF_MODEL, **_OF_DATA, **_OF_GROUP, **_MEASURED, **_OF_VERDICT, **_REPORTS)
+@cli.command(model=_MODEL, **_OF_MODEL, **_OF_DATA, **_OF_GROUP, **_MEASURED, **_OF_VERDICT, **_REPORTS)
 def audit(o: Any) -> None:
     """Measure how far a model is from being equivariant, and where it breaks.
 
     equitangents audit net.onnx --data images.npz --group C4 --html audit.html
 
-    equitangents audit mine:model --data clouds.npz --group SO3 --inputs vectors --outputs vectors --fail-above 5%
+    equitangents audit mine:model --data clouds.npz --group SO3 --inputs vectors
 
-    The error is relative, and printed with the noise floor that interpolation and rounding explain.
+    Errors are relative, and printed with the noise floor due to interpolation and rounding.
     """
     from equitangents.foreign_files import check_model, load_data
 
@@ -130,7 +141,7 @@ def audit(o: Any) -> None:
         expected = output_kinds(o.outputs)
         stage(f"loading {o.model}")
         f = as_model(load_model(o.model, o.trust))
-        f.foreign = True  # of a function, too, an error is told in one line, with where it came from
+        f.foreign = True  # an error in it is shown in one line, with its place, of functions too
         stage(f"evaluating {f.name}")
         settings: dict[str, Any] = {name: getattr(o, name) for name in _SAME} | {"inputs": kinds}
         settings["select"] = int(o.select) if o.select is not None and o.select.isdigit() else o.select
@@ -143,7 +154,7 @@ def audit(o: Any) -> None:
 
 
 def _input_kinds(text: str | None, x: object) -> Any:
-    """--inputs: "vectors,none" as the tree of kinds that belongs to x."""
+    """--inputs: "vectors,none" as a tree of kinds in the structure of x."""
     if text is None:
         return None
     parts = [None if part in ("none", "invariant") else part for part in text.replace(" ", "").split(",")]
@@ -155,7 +166,7 @@ def _input_kinds(text: str | None, x: object) -> Any:
 
 
 def _limited(x: ArrayLike, y: ArrayLike, limit: int | None, seed: int, axis: int) -> tuple[Any, Any]:
-    """--limit: at most so many rows of x, whose batch is along `axis`, and of y."""
+    """--limit: a sample of rows of x, with its batch along `axis`, and of y."""
     if limit is None:
         return x, y
     import numpy as np
@@ -168,7 +179,7 @@ def _limited(x: ArrayLike, y: ArrayLike, limit: int | None, seed: int, axis: int
 
 
 def output_kinds(text: str | None) -> Any:
-    """ "vectors,none", "labels:3,0,1,2/1,0,3,2", "boxes=unordered,scores=none" as what `output_action` takes."""
+    """ "vectors,none", "labels:3,0,1,2/1,0,3,2", "boxes=unordered,scores=none" as `output_action`."""
     if text is None:
         return None
     parts = re.split(r",(?!\d+(?:[,/]|$))", text.replace(" ", ""))  # those of labels stay together
@@ -202,26 +213,26 @@ def _output_kind(text: str) -> Any:
 
 
 @cli.command(
+    structures=cli.argument(str, "File of structures that ASE reads: .xyz, .cif, .traj, …", callback=cli.local_file),
     **cli.panel(
         "Potential",
-        structures=cli.argument(str, "Structures that ASE reads: .xyz, .cif, .traj, …", callback=cli.local_file),
-        calculator=cli.option(str, "package.module:object, an ASE calculator, its class or a function.", ...),
+        calculator=cli.option(str, "An ASE calculator, its class or a function (package.module:object).", ...),
     ),
     **cli.panel(
         "What to measure",
-        tests=cli.option(str, "Some tests: rotation,permutation,conservation,dynamics,smoothness,…"),
-        elements=cli.option(int, "Random moves of every structure.", 8, min=1),
-        limit=cli.option(int, "Use this many structures, drawn at random.", min=1),
-        time_step=cli.option(float, "Femtoseconds of a step of the short run: 0.25."),
-        seed=cli.option(int, "Seed of everything random.", 0),
+        tests=cli.option(
+            str, "Run only these tests: rotation, permutation, conservation, dynamics, smoothness, …", metavar="TEST,…"
+        ),
+        elements=cli.option(int, "Random transforms of every structure.", 8, min=1),
+        limit=cli.option(int, "Use at most this many structures, drawn at random.", min=1),
+        time_step=cli.option(float, "Time step of the dynamics test, in femtoseconds, such as 0.25."),
+        seed=cli.option(int, "Random seed.", 0),
     ),
     **cli.panel(
         "Verdict",
-        tolerances=cli.option(
-            str, "Errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom).", callback=_tolerances
-        ),
-        fail_above=cli.option(
-            str, "Exit with status 3 unless relative errors are at most this: 5%, or forces=5%,…", callback=LIMITS
+        tolerances=cli.number("Errors allowed: forces=1,energy=0.1 (meV/Å, meV/atom).", _tolerances, "NAME=X,…"),
+        fail_above=cli.number(
+            "Largest relative error allowed, or exit with status 3: 5%, or forces=5%,energy=1%.", LIMITS, "LIMIT"
         ),
     ),
     **_REPORTS,
@@ -229,9 +240,9 @@ def _output_kind(text: str) -> Any:
 def audit_potential(o: Any) -> None:
     """Test an interatomic potential: symmetries, forces as a gradient, conserved energy, smoothness.
 
-    equitangents audit-potential water.xyz --calculator mine:potential --html potential.html
+    equitangents audit-potential water.xyz --calculator mine:potential
 
-    equitangents audit-potential crystals.xyz --calculator mine:potential --tests rotation,dynamics --time-step 0.25
+    equitangents audit-potential water.xyz --calculator mine:potential --limit 20
     """
     from equitangents.foreign_files import check_name
 

@@ -1,4 +1,4 @@
-"""`equitangents doctor`: what runs here, and whether it computes what it should."""
+"""`equitangents doctor`: versions, devices and engines, and a self-test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import platform
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -15,23 +14,28 @@ import typer
 from equitangents.cli import options as cli
 
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "optax", "scikit-learn")
-OPTIONAL = {"zarr": "scale"}  # packages, and the extras that install them
+OPTIONAL = {"zarr": "scale"}  # packages, and their extras
 ALLOWED = {"float64": 1e-13, "float32": 2e-6}
 """Relative errors of the self-test, by precision."""
 
 
-@cli.command(json=cli.option(Path, "Write all of it as JSON."))
+@cli.command(json=cli.JSON)
 def doctor(o: Any) -> None:
     """Show versions, devices and the kernel engine, and test this installation on small kernels.
 
-    Exit status 1 if a number of the self-test is wrong, 2 if the engine that EQUITANGENTS_ENGINE names cannot run here.
+    equitangents doctor
+
+    equitangents doctor --json installation.json
+
+    The exit status is 1 if the self-test finds a wrong number, and 2 if the engine that EQUITANGENTS_ENGINE names
+    cannot run.
     """
     with cli.stages() as stage:
-        stage("asking engines and devices")
+        stage("looking for engines and devices")
         about, error = _installation()
         stage("")
         _print([*about.items()])
-        stage("computing small kernels, and comparing them with closed forms")
+        stage("comparing small kernels with closed forms")
         checks: list[dict[str, Any]] = []
         for dtype, allowed in ALLOWED.items() if error is None else ():
             off = closed_form_error(dtype)
@@ -40,8 +44,8 @@ def doctor(o: Any) -> None:
     well = error is None and all(check["passed"] for check in checks)
     if o.json is not None:
         finite = [c | {"error": c["error"] if math.isfinite(c["error"]) else str(c["error"])} for c in checks]
-        found = {"installation": about, "checks": finite, "well": well}
-        o.json.write_text(json.dumps(found, indent=1, ensure_ascii=False), "utf-8")
+        result = {"installation": about, "checks": finite, "well": well}
+        o.json.write_text(json.dumps(result, indent=1, ensure_ascii=False), "utf-8")
     if error is not None:
         raise error
     rows = [(c["name"], f"{c['error']:.1e}", f"{c['allowed']:.0e}", ("WRONG", "ok")[c["passed"]]) for c in checks]
@@ -52,7 +56,7 @@ def doctor(o: Any) -> None:
 
 
 def _installation() -> tuple[dict[str, str], Exception | None]:
-    """(labels and values, why the engine that is asked for cannot run)."""
+    """(labels and values, the error if the chosen engine cannot run)."""
     import jax
 
     import equitangents
@@ -102,6 +106,6 @@ def closed_form_error(dtype: str) -> float:
     np.fill_diagonal(angle, 0.0)
     slope = (np.pi - angle) * np.cos(angle) / (2 * np.pi)
     nngp = np.sin(angle) / (2 * np.pi) + slope
-    wanted = np.stack([nngp, nngp + slope])
+    expected = np.stack([nngp, nngp + slope])
     k = nn.Sequential(nn.Dense(8), nn.Relu(), nn.Dense(1)).kernel(x.astype(dtype))
-    return float(np.max(np.abs(np.stack([k.nngp, k.ntk]) - wanted)) / np.max(wanted))
+    return float(np.max(np.abs(np.stack([k.nngp, k.ntk]) - expected)) / np.max(expected))

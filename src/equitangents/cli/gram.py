@@ -12,20 +12,20 @@ from equitangents.errors import InvalidArgumentError
 
 @cli.command(
     data=cli.path("Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array.", ...),
-    out=cli.option(str, "Folder of the store; needed unless --estimate is given.", metavar=cli.PLACE),
-    net=cli.option(str, f"{cli.NETS}.", "mlp", **cli.a_net()),
+    out=cli.option(str, "Folder of the store. Needed unless --estimate is given.", metavar=cli.PLACE),
+    net=cli.option(str, f"Network: {cli.NETS}.", "mlp", metavar="NET", **cli.a_net()),
     **cli.SHAPE,
-    against=cli.path("Other inputs for the columns; without it the matrix is symmetric."),
+    against=cli.path("Inputs of the columns, if they are not those of the rows."),
     precision=cli.PRECISION,
     standardise=cli.flag(
-        "Of inputs that are shifted and scaled as `equitangents fit` does, so that it reads the store; by all "
-        "of --data, so that rows that are added later change the others."
+        "Standardise the inputs as `equitangents fit` does, which can then read the store. The scale is that of all "
+        "of --data, so do not add rows later."
     ),
-    tile=cli.option(int, "Side of a tile of a new store."),
-    workers=cli.option(int, "Number of processes of this machine.", min=1),
+    tile=cli.option(int, "Rows and columns of a tile of a new store."),
+    workers=cli.option(int, "Worker processes on this machine.", min=1),
     shard=cli.SHARD,
-    estimate=cli.flag("Print time and memory; make nothing."),
-    check=cli.flag("Read what is there against its checksums, and repair what is damaged."),
+    estimate=cli.flag("Print the time and memory needed, and stop."),
+    check=cli.flag("Verify the checksums of the store, and recompute damaged tiles."),
 )
 def gram(o: Any) -> None:
     """Compute NNGP and NTK between many inputs into a Zarr store on disk.
@@ -34,8 +34,8 @@ def gram(o: Any) -> None:
 
     equitangents gram --data x.npy --net cnn --out kernel.zarr --shard 3/64
 
-    What is complete stays: the same command goes on after any interruption, on any machine that sees the folder, and
-    computes what is new where rows were added to the data.
+    Finished tiles are kept. After an interruption, or when rows were added to the data, the same command computes
+    only the missing tiles, on any machine that sees the folder.
     """
     from equitangents.ensembles.standardisation import fitted_standardisation
     from equitangents.precision import working_dtype

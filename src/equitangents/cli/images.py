@@ -1,4 +1,4 @@
-"""Images in a folder, for `fit` and `predict`: read with a word on what was done, their form kept with the model."""
+"""Images in a folder, for `fit` and `predict`, with their form saved in the model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Stage = Callable[[str], None]
 
 
 def are_images(data: str, targets: str | None = None) -> bool:
-    """Whether `--data` is a folder of images, and not Zarr's; InvalidArgumentError where it is a folder of neither."""
+    """Whether `--data` is a folder of images; raises InvalidArgumentError for a folder of neither images nor Zarr."""
     folder = Path(data).expanduser()
     if "://" in data or not folder.is_dir() or any((folder / name).exists() for name in _ZARR):
         return False
@@ -38,7 +38,7 @@ def are_images(data: str, targets: str | None = None) -> bool:
 
 
 def read_labelled(o: Any, stage: Stage) -> Any:
-    """The labelled images (`et.data.LabelledImages`) of --data, with lines on stderr of what they are."""
+    """The labelled images (`et.data.LabelledImages`) of --data, described on stderr."""
     images = equitangents.data.load_labelled_images(
         o.data, o.targets, size=o.size, together=o.keep_together, skip_bad=o.skip_bad, progress=_progress(stage, o.data)
     )
@@ -47,18 +47,18 @@ def read_labelled(o: Any, stage: Stage) -> Any:
 
 
 def read_like(data: str, model: Path, skip_bad: bool, stage: Stage) -> Any:
-    """Images in the form of those that the model was fitted to; InvalidArgumentError where they are others."""
+    """Images in the form of the training images; raises InvalidArgumentError if they do not fit."""
     form = form_of(model)
     if form is None:
         raise InvalidArgumentError("data", data, "arrays, since the model was fitted to arrays", "or fit on a folder")
-    found = equitangents.data.load_images_like(data, form, skip_bad=skip_bad, progress=_progress(stage, data))
-    for line in found.notes:
+    images = equitangents.data.load_images_like(data, form, skip_bad=skip_bad, progress=_progress(stage, data))
+    for line in images.notes:
         typer.echo(line, err=True)
-    return found
+    return images
 
 
 def check_array(x: LazyArray, model: Path) -> None:
-    """Raise where an array of numbers has another scale than the images, in [0, 1], that the model was fitted to."""
+    """Raise if an array has another scale than the training images, [0, 1]."""
     import numpy as np
 
     form = form_of(model)
@@ -73,7 +73,7 @@ def check_array(x: LazyArray, model: Path) -> None:
 
 
 def form_of(model: Path) -> Any:
-    """The form of the images that a saved model was fitted to; None for one of arrays."""
+    """The form of the training images of a saved model; None for arrays."""
     from equitangents.ensembles.infinite.saving import about_model
     from equitangents.ensembles.saved_folder import damaged
 
@@ -88,10 +88,10 @@ def form_of(model: Path) -> Any:
 
 
 def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float | None) -> None:
-    """The arrays of predictions as a table: file, label and its probability; of a regression file, mean and std.
+    """Write predictions as a table: file, label and probability; for a regression file, mean and std.
 
-    Labels whose probability is below `least` are empty. Names and labels that a spreadsheet would run as formulas have
-    an apostrophe before them (`quoted`).
+    Labels with probability below `least` are empty. Names and labels that a spreadsheet would run as formulas get an
+    apostrophe (`formatting.quoted`).
     """
     from equitangents.files import atomic_file
 
@@ -117,7 +117,7 @@ def _cell(value: Any) -> str:
 
 
 def _progress(stage: Stage, data: str) -> Callable[[int, int], None]:
-    stage(f"looking through {data}")
+    stage(f"listing {data}")
 
     def progress(done: int, count: int) -> None:
         if done == count or done % max(1, count // 100) == 0:  # 100 times

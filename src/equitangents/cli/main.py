@@ -1,4 +1,4 @@
-"""The `equitangents` command: joins the subcommands and turns what goes wrong into an exit status.
+"""The `equitangents` command: its subcommands, and exit statuses for errors.
 
 0 done, 1 a crash (with its traceback) or a failed self-test, 2 bad input (one line on stderr), 130 Ctrl-C.
 Nothing heavy is imported here: `--help` and `list` start without JAX.
@@ -10,6 +10,7 @@ import errno
 import functools
 import importlib.util
 import io
+import re
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -30,10 +31,14 @@ from equitangents.cli.predict import predict
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.memory import ran_out
 
-INTERRUPTED = "interrupted; the same command goes on with what is on disk, or starts again"
-_command_line = functools.cache(typer.main.get_command)  # building it takes longer than most of what commands do
-UsageError: Any = typer.BadParameter.__base__  # of all of typer's complaints about usage, which it does not export
-_ELSEWHERE = {"X": "x", "augmentation": "--group", "together": "--keep-together"}  # by names of arguments in Python
+INTERRUPTED = "interrupted; run the same command again to resume"
+_command_line = functools.cache(typer.main.get_command)  # building it is slow
+UsageError: Any = typer.BadParameter.__base__  # of all usage errors, which typer does not export
+_ELSEWHERE = {
+    "X": "x",
+    "augmentation": "--group",
+    "together": "--keep-together",
+}  # names of arguments in Python, and on the command line
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
@@ -44,7 +49,7 @@ def options_of(command: Any) -> dict[str, str]:
 
 
 def line_of(error: Exception, options: Mapping[str, str]) -> str | None:
-    """What bad input, too little memory or a disk gets, with arguments by the names of options; None for a crash.
+    """One line for bad input, too little memory or disk errors, with the names of options; None for a crash.
 
     >>> from equitangents.errors import InvalidArgumentError
     >>> line_of(InvalidArgumentError("learning_rate", 0.0, "a positive number"), {"learning_rate": "--learning-rate"})
@@ -65,7 +70,7 @@ def line_of(error: Exception, options: Mapping[str, str]) -> str | None:
 
 
 class OneLineErrors(TyperGroup):
-    """Reports an error that the package raised on purpose like one of usage, unless --debug asks for its traceback."""
+    """Shows errors of the package in one line, as usage errors; with --debug as a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen subcommand."""
@@ -82,10 +87,16 @@ class OneLineErrors(TyperGroup):
 
 
 class LocalPaths(TyperCommand):
-    """A command that refuses a URL where files of this machine are expected, in place of making a folder `s3:`."""
+    """A command that refuses a URL where files of this machine are expected, in place of making a folder `s3:`.
+
+    Paragraphs of its help are joined to one line, which a terminal wraps.
+    """
+
+    def __init__(self, *arguments: Any, help: str = "", **settings: Any) -> None:
+        super().__init__(*arguments, help=re.sub(r"(?<!\n)\n(?!\n)", " ", help), **settings)
 
     def invoke(self, ctx: Any) -> Any:
-        """Look at all options that are paths, and run the command."""
+        """Check all options that are paths, and run the command."""
         for parameter in self.params:
             value = ctx.params.get(str(parameter.name))
             if isinstance(value, Path) and URL.match(str(value)):
@@ -111,10 +122,13 @@ def _print_version(wanted: bool) -> None:
 def _equitangents(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit.", metavar=""
+        ),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="EQUITANGENTS_DEBUG", help="Show the traceback of every error.")
+        bool, typer.Option("--debug", envvar="EQUITANGENTS_DEBUG", help="Show the traceback of an error.", metavar="")
     ] = False,
 ) -> None:
     """What a neural network learns from symmetric data, exactly and at scale."""

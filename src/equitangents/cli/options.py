@@ -1,9 +1,8 @@
-"""Commands whose options are data: what an option may be, which a shell offers and a command reads before JAX is
-imported; the network that `--net` names, and what a terminal shows meanwhile.
-"""
+"""Options of commands as data, with completions and checks that need no JAX; the network of `--net`; progress."""
 
 from __future__ import annotations
 
+import copy
 import inspect
 import logging
 import math
@@ -22,10 +21,10 @@ import equitangents
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import unknown
 
-URL = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # what begins so is no path of this machine
+URL = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # the start of a URL
 AUTO = "auto"
-PLACE = "PATH|URL"  # what takes s3://bucket/name and the like, too
-_ERASED = "\r\033[K"  # the line of a stage
+PLACE = "PATH|URL"  # also s3://bucket/name and the like
+_ERASED = "\r\033[K"  # erases the line of a stage
 _GROUPS = (
     "C2", "C4", "C8", "C16", "D2", "D4", "D8", "SO2", "SO3", "O3", "S_n", "translations", "reversal", "sign",
     "tetrahedral", "octahedral", "icosahedral",
@@ -35,7 +34,7 @@ SOLVERS = ("auto", "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom
 
 
 def reads(read: Callable[[str, Any], Any]) -> Any:
-    """A callback of `typer.Option`: what `read(option, value)` makes of a value, or raises; None stays None."""
+    """A callback of `typer.Option`: value ↦ read(option, value), which may raise; None stays None."""
 
     def called(parameter: typer.CallbackParam, value: Any) -> Any:
         return None if value is None else read(parameter.opts[0], value)
@@ -44,13 +43,13 @@ def reads(read: Callable[[str, Any], Any]) -> Any:
 
 
 def offered(read: Callable[[str, str], str], *values: str) -> dict[str, Any]:
-    """What `typer.Option` takes: a shell offers the values that begin as what is typed; others may be right, too."""
+    """Keywords of `typer.Option`: a shell completes these values; others may be valid."""
     beginning = lambda incomplete: [value for value in values if value.startswith(incomplete)]  # typer knows this name
     return {"autocompletion": beginning, "callback": reads(read)}
 
 
 def one_of(*values: str) -> dict[str, Any]:
-    """What `typer.Option` takes for a value that is one of these: a shell offers them, others are refused."""
+    """Keywords of `typer.Option` for one of these values: a shell completes them, others are refused."""
 
     def checked(option: str, value: str) -> str:
         if value not in values:
@@ -61,7 +60,7 @@ def one_of(*values: str) -> dict[str, Any]:
 
 
 def a_group(*more: str, finite: bool = True) -> dict[str, Any]:
-    """What `typer.Option` takes for the name of a finite group, or of any group, or one `more` word."""
+    """Keywords of `typer.Option` for the name of a group, by default a finite one, or one `more` word."""
 
     def checked(option: str, value: str) -> str:
         from equitangents.groups.names import KNOWN, KNOWN_FINITE, parse_group_name
@@ -74,7 +73,7 @@ def a_group(*more: str, finite: bool = True) -> dict[str, Any]:
 
 
 def a_net(*more: str) -> dict[str, Any]:
-    """What `typer.Option` takes for an architecture, a file of layers, package.module:object, or one `more` word."""
+    """Keywords of `typer.Option` for an architecture, a file of layers, package.module:object, or one `more` word."""
 
     def checked(option: str, value: str) -> str:
         layers = value.lower().endswith(".json")
@@ -136,7 +135,7 @@ probability = numbers("a number above 0, and at most 1", lambda p: 0 < p <= 1)
 
 @reads
 def there(option: str, value: Any) -> Any:
-    """A file or folder that is there, or a URL; InvalidArgumentError for others."""
+    """An existing file or folder, or a URL; raises InvalidArgumentError for others."""
     if Path(value).is_fifo():
         raise InvalidArgumentError(
             option, str(value), "a file, since inputs are read more than once", "write the pipe to a file"
@@ -148,14 +147,14 @@ def there(option: str, value: Any) -> Any:
 
 @reads
 def local_file(option: str, value: Any) -> Any:
-    """A file of this machine that is there."""
+    """An existing file on this machine."""
     if not Path(value).is_file():
         raise InvalidArgumentError(option, str(value), "a file")
     return value
 
 
 def check_writable(option: str, path: Path) -> None:
-    """InvalidArgumentError unless a file can be written there, in a folder that is there or can be made."""
+    """Raise InvalidArgumentError unless a file can be written there, in a folder that exists or can be made."""
     folder = next(each for each in path.absolute().parents if each.exists())
     if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InvalidArgumentError(option, str(path), "a file that can be written")
@@ -163,50 +162,58 @@ def check_writable(option: str, path: Path) -> None:
 
 @reads
 def writable(option: str, path: Path) -> Path:
-    """A file that can be written; its folder is made, but for a URL, which the command refuses."""
+    """A file that can be written; its folder is made, except for a URL, which the command refuses."""
     check_writable(option, path)
     if not URL.match(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
 
-Setting = tuple[Any, Any, Any]  # the type of a value, what typer knows of it, and its default, ... where there is none
+_METAVARS = {str: "TEXT", int: "N", float: "X", Path: "FILE", bool: ""}
+Setting = tuple[Any, Any, Any]  # (type of the value, option of typer, default; ... for none)
 
 
 def option(kind: Any, text: str, default: Any = None, *names: str, **more: Any) -> Setting:
     """An option; one whose default is None may be left out, and one whose default is ... may not."""
+    more.setdefault("metavar", _METAVARS.get(kind))
     return kind if default is not None else kind | None, typer.Option(*names, help=text, **more), default
 
 
 def argument(kind: Any, text: str, **more: Any) -> Setting:
-    """As `option`, of a word without a name, which may not be left out."""
+    """A required positional argument."""
     return kind, typer.Argument(help=text, **more), ...
 
 
 def pick(text: str, default: str | None, *values: str) -> Setting:
     """An option that is one of the values, which its help lists."""
-    return option(str, f"{text}: {', '.join(values)}.", default, **one_of(*values))
+    return option(str, f"{text}: {', '.join(values)}.", default, metavar="NAME", **one_of(*values))
 
 
 def path(text: str, default: Any = None) -> Setting:
-    """An option that is a file or folder that is there, or a URL."""
+    """An option for an existing file or folder, or a URL."""
     return option(str, text, default, metavar=PLACE, callback=there)
 
 
+def number(text: str, read: Any, metavar: str = "X") -> Setting:
+    """An option whose text `read`, made by `numbers`, reads as a number, or as several by name."""
+    return option(str, text, metavar=metavar, callback=read)
+
+
 def flag(text: str) -> Setting:
-    """An option without a value, False where it is not given; it has the name of its setting and no opposite."""
-    return bool, typer.Option(help=text), False
+    """An option without a value, False by default, and without an opposite."""
+    return bool, typer.Option(help=text, metavar=""), False
 
 
 def panel(title: str, **settings: Setting) -> dict[str, Setting]:
-    """Settings that the help of a command shows together."""
-    for _, info, _ in settings.values():
+    """Settings shown as one group in the help of a command."""
+    copies = {name: (kind, copy.copy(info), default) for name, (kind, info, default) in settings.items()}
+    for _, info, _ in copies.values():
         info.rich_help_panel = title
-    return settings
+    return copies
 
 
 def command(**settings: Setting) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
-    """A decorator: a function of one object, whose attributes are these settings, as a command of typer.
+    """A decorator that makes a command of typer from a function of one object, with these settings as attributes.
 
     Its `context` is that of the command.
     """
@@ -229,23 +236,26 @@ def command(**settings: Setting) -> Callable[[Callable[[Any], None]], Callable[.
     return decorated
 
 
-PRECISION = pick("By default that of the inputs, float64 for whole numbers", None, "float32", "float64")
-SHARD = option(str, "Only part I of N, I from 0 to N − 1: for job arrays.", metavar="I/N", callback=part)
-NETS = "mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, or package.module:object"
+PRECISION = pick(
+    "Floating-point type, by default that of the inputs (float64 for whole numbers)", None, "float32", "float64"
+)
+SHARD = option(str, "Compute only part I of N (I from 0 to N − 1), for job arrays.", metavar="I/N", callback=part)
+NETS = "mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, a .json file of layers, or package.module:object"
+JSON = option(Path, "Write the result to this file, as JSON.", callback=writable)
 STDS = {
-    "w_std": option(float, "Standard deviation of weights of mlp and cnn.", math.sqrt(2), "--W-std"),
-    "b_std": option(float, "Standard deviation of biases of mlp and cnn.", 0.1, "--b-std"),
+    "w_std": option(
+        float, "Weight standard deviation of mlp and cnn, by default √2.", math.sqrt(2), "--W-std", show_default=False
+    ),
+    "b_std": option(float, "Bias standard deviation of mlp and cnn.", 0.1, "--b-std"),
 }
 SHAPE = {
-    "depth": option(
-        int, "Hidden layers of a network that is named; by default 2 of mlp and cnn, 8 of the others.", min=1
-    ),
+    "depth": option(int, "Hidden layers, by default 2 for mlp and cnn, 8 for the others.", min=1),
     **STDS,
 }
 
 
 def network(spec: str, depth: int | None = None, w_std: float = 1.0, b_std: float = 0.0) -> Any:
-    """The network that `--net` names, which `a_net` has looked at."""
+    """The network named by `--net`, checked by `a_net`."""
     if spec.lower().endswith(".json"):
         from equitangents.nn.specification import read_network
 
@@ -291,10 +301,9 @@ def announced(name: str) -> Iterator[None]:
 
 @contextmanager
 def stages() -> Iterator[Callable[[str], None]]:
-    """A function that shows what is being done: on a terminal one line on stderr, which goes when the block ends.
+    """A context with a function that shows the current stage in one line on stderr, on a terminal only.
 
-    "" takes the line off before. What takes its place there, such as how far an audit is, draws over it. Elsewhere
-    nothing is shown.
+    The line is erased by "" and at the end.
     """
     terminal = sys.stderr.isatty()
 

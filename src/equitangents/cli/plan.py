@@ -1,4 +1,4 @@
-"""`equitangents plan`: how many members an ensemble needs for a wanted equivariance."""
+"""`equitangents plan`: how many members an ensemble needs to be equivariant up to a target."""
 
 from __future__ import annotations
 
@@ -12,42 +12,53 @@ from equitangents.errors import InvalidArgumentError
 
 
 @cli.command(
-    data=cli.option(Path, ".npz file with x, y and optionally x_test, y_test.", ..., callback=cli.there),
-    group=cli.option(str, "C4, D4, … for images (N, H, W, C); C5 or S5 for vectors (N, 5).", ..., **cli.a_group()),
-    net=cli.pick("Network", "mlp", "mlp", "cnn"),
-    depth=cli.option(int, "Hidden layers.", 2, min=1),
-    width=cli.option(int, "Of the hidden layers: units, or channels.", 64, min=1),
-    pilot=cli.option(int, "Networks trained as a pilot, by default 20; 0: plan from theory, at infinite width."),
-    **cli.STDS,
-    augment=cli.option(bool, "Train on all transformed copies, or on the data as they are.", True),
-    target=cli.option(float, "The largest violation that is accepted.", 0.01),
-    measure=cli.pick("Violation", "rsd", "rsd", "osp", "equivariance_error", "spread_over_error", "error"),
-    epochs=cli.option(int, "Steps of full-batch gradient descent.", 100),
-    learning_rate=cli.option(float, "Of gradient descent, or of gradient flow.", 0.1),
-    time=cli.option(float, "With --pilot 0: training time, or inf. [default: epochs]"),
-    ridge=cli.option(float, "With --pilot 0: relative to the kernel's mean diagonal."),
-    inputs=cli.option(int, "Plan for at most so many inputs.", 100, min=1),
-    draws=cli.option(int, "Ensembles that are drawn.", 2000),
-    seed=cli.option(int, "Seed of the pilot and the draws.", 0),
-    json=cli.option(Path, "Write all numbers.", callback=cli.writable),
+    **cli.panel(
+        "Data",
+        data=cli.option(Path, ".npz file with x and y, and optionally x_test and y_test.", ..., callback=cli.there),
+        inputs=cli.option(int, "Use at most this many inputs.", 100, min=1),
+    ),
+    **cli.panel(
+        "Plan",
+        group=cli.option(
+            str, "C4, D4, … for images (N, H, W, C); C5 or S5 for vectors (N, 5).", ..., metavar="NAME", **cli.a_group()
+        ),
+        target=cli.option(float, "Largest violation allowed.", 0.01),
+        measure=cli.pick(
+            "Measure of the violation", "rsd", "rsd", "osp", "equivariance_error", "spread_over_error", "error"
+        ),
+        pilot=cli.option(int, "Networks of the pilot, by default 20; 0 plans from theory, for infinite width."),
+        draws=cli.option(int, "Ensembles drawn for the interval.", 2000),
+    ),
+    **cli.panel(
+        "Networks",
+        net=cli.pick("Network", "mlp", "mlp", "cnn"),
+        depth=cli.option(int, "Hidden layers.", 2, min=1),
+        width=cli.option(int, "Units or channels of a hidden layer.", 64, min=1),
+        **cli.STDS,
+        augment=cli.option(bool, "Train on all transformed copies of the data.", True),
+        epochs=cli.option(int, "Steps of full-batch gradient descent.", 100),
+        learning_rate=cli.option(float, "Learning rate.", 0.1),
+        time=cli.option(float, "Training time with --pilot 0, or inf; by default --epochs."),
+        ridge=cli.option(float, "Ridge with --pilot 0, relative to the kernel's mean diagonal."),
+    ),
+    seed=cli.option(int, "Random seed.", 0),
+    json=cli.JSON,
 )
 def plan(o: Any) -> None:
-    """How many members bring an ensemble's violation of a symmetry below a target.
+    """Find how many members bring an ensemble's violation of a symmetry below a target.
 
     equitangents plan --data digits.npz --group C4 --target 0.01
 
     equitangents plan --data digits.npz --group C4 --pilot 0
 
-    A pilot of some networks is trained on the data by full-batch gradient descent, and the plan, with its interval, is
-    that of such networks. --pilot 0 plans from theory, as if networks were infinitely wide.
-
-    Labels (whole numbers or text in y) make a classifier, other targets a regression.
+    A pilot of a few networks is trained on the data by full-batch gradient descent, and the plan is estimated from
+    it, with an interval. Whole numbers or text in y are labels of a classifier; other targets make a regression.
     """
     for name in ("time", "ridge"):
         if o.pilot != 0 and getattr(o, name) is not None:
             raise InvalidArgumentError(name, getattr(o, name), "none for a pilot", "give --pilot 0")
     with cli.stages() as stage, cli.announced("equitangents.pilot"):
-        stage("loading what trains networks and computes kernels")
+        stage("importing JAX")
         import numpy as np
 
         from equitangents import ensembles
@@ -75,7 +86,7 @@ def plan(o: Any) -> None:
             finite = ensembles.DeepEnsembleClassifier if labels else ensembles.DeepEnsemble
             how: dict[str, Any] = {name: getattr(o, name) for name in ("epochs", "learning_rate", "seed")}
             ensemble = finite(network, augmentation=augmentation, optimizer="gd", loss="mse", **how)
-        found = plan_ensemble(
+        result = plan_ensemble(
             ensemble,
             action,
             inputs[: o.inputs],
@@ -84,6 +95,6 @@ def plan(o: Any) -> None:
             data=None if o.pilot == 0 else (x, y),
             **{name: getattr(o, name) for name in ("target", "measure", "draws", "seed")},
         )
-    typer.echo(str(found))
+    typer.echo(str(result))
     if o.json is not None:
-        typer.echo(f"written: {found.to_json(o.json)}")
+        typer.echo(f"written: {result.to_json(o.json)}")

@@ -1,7 +1,7 @@
-"""Archives: a record and arrays in one file; each array is read when it is first asked for.
+"""Archives: a record and arrays in one file; each array is read on demand.
 
-The file is a zip archive: `model.json`, and the arrays `0.npy`, `1.npy`, …, each with its CRC-32, deflated where that
-halves its first 64 Ki numbers (as for images that were whole numbers), else stored. Saved models, checkpoints, stages
+The file is a zip archive: `model.json`, and the arrays `0.npy`, `1.npy`, …, each with its CRC-32. An array is deflated
+if that halves a sample of it, as for images of whole numbers; otherwise it is stored. Saved models, checkpoints, stages
 of studies and chunks of predictions are such files.
 """
 
@@ -25,7 +25,7 @@ _FIRST, _LARGE = 2**16, 2**30  # numbers; bytes from which an array is stored
 
 
 def write_archive(file: Path | BinaryIO, about: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> None:
-    """Write `about`, which JSON can hold, and the arrays; errors are those of the file."""
+    """Write `about`, a JSON-compatible record, and the arrays; raises the file's errors."""
     with zipfile.ZipFile(file, "w", compresslevel=1) as archive:
         with archive.open(_JSON, "w") as entry:
             entry.write(json.dumps(about, indent=1).encode())
@@ -41,7 +41,7 @@ def _is_halved(array: np.ndarray) -> bool:
 
 
 class Archive(dict[str, Any]):
-    """The record of a file that `write_archive` wrote; it holds the file open, so that all arrays are of one save.
+    """A file written by `write_archive`; it stays open, so that all its parts come from one save.
 
     Raises ValueError for any other file, before memory is allocated. `path` is shown in errors.
     """

@@ -157,10 +157,8 @@ def check_inputs(estimator: Any, x: Numbers, input_shape: InputShape | None, *, 
         validate_data(estimator, x, skip_check_array=True, reset=reset)
     found: np.ndarray = check_array("X", _dense("X", x), min_rank=0, allow_empty=True)
     if found.ndim < 2:
-        raise ShapeError(
-            f"X has rank {found.ndim} (shape {found.shape}); expected (N, features) or (N, *positions, channels). "
-            f"Reshape your data: X[:, None] for a single feature, X[None] for a single sample"
-        )
+        remedy = "Reshape your data: X[:, None] for a single feature, X[None] for a single sample"
+        raise ShapeError("X", found.shape, "(N, features) or (N, *positions, channels)", remedy)
     if found.size == 0:
         lacking = "sample" if len(found) == 0 else "feature"
         raise ShapeError(f"X has 0 {lacking}(s) (shape={found.shape}) while a minimum of 1 is required.")
@@ -204,7 +202,7 @@ def check_actions(
     """
     if augmentation is None:
         if label_action is not None:
-            raise InvalidArgumentError("label_action is given without augmentation; it moves labels along with inputs")
+            raise InvalidArgumentError("label_action", label_action, "None without augmentation")
         return
     if is_infinite(augmentation):
         expected = "a finite group, such as actions.rotations(groups.icosahedral())"
@@ -231,7 +229,7 @@ def check_actions(
 def check_targets(
     x: ArrayLike, y: Targets, positions: OutputPositions | None = None
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """(y as given, (N, outputs) or at positions (N, *positions, outputs), whether y came without the outputs' axis).
+    """(y as (N, outputs) or at positions (N, *positions, outputs), whether y came without the axis of outputs).
 
     Finite, in float64, with as many rows as x.
     """
@@ -248,17 +246,17 @@ def check_targets(
 
 def _dense(name: str, a: Numbers) -> ArrayLike:
     if scipy.sparse.issparse(a):
-        raise InvalidTypeError(f"{name} is a sparse {type(a).__name__}; expected a dense array, e.g. {name}.toarray()")
+        raise InvalidTypeError(name, type(a), "a dense array", f"{name}.toarray() makes one", verb="is a sparse")
     if isinstance(a, jax.Array):
         return a
     a = as_rectangular(name, a)
     if a.dtype.kind == "c":
-        raise InvalidArgumentError(f"{name} has dtype {a.dtype}: Complex data not supported; expected real numbers")
+        raise InvalidArgumentError(name, a.dtype, "real numbers", "Complex data not supported", verb="has dtype")
     if a.dtype.kind in "OUS":
         try:
             return a.astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise InvalidTypeError(f"{name} has dtype {a.dtype}; expected real numbers ({error})") from None
+            raise InvalidTypeError(name, a.dtype, "real numbers", str(error), verb="has dtype") from None
     return a
 
 
@@ -302,7 +300,7 @@ def target_rows(estimator: BaseEstimator, x: np.ndarray, y: Targets | None) -> n
         return None
     _, found, _ = check_targets(x, y, OutputPositions(estimator.positions_) if estimator.positions_ else None)
     if found.shape[-1] != estimator.n_outputs_:
-        raise ShapeError(f"y has {found.shape[-1]} outputs; this ensemble was fitted to {estimator.n_outputs_}")
+        raise ShapeError("y", found.shape[-1], estimator.n_outputs_, "as in fit", verb="has a last axis of length")
     return found.reshape(len(found), -1)
 
 
@@ -332,7 +330,7 @@ def labels_of(
     *,
     name: str = "X",
 ) -> tuple[np.ndarray, OutputPositions | None]:
-    """(labels of samples x, the positions that they are at): (N,), or (N, *positions) where networks end on positions.
+    """(labels of samples x, their positions): (N,), or (N, *positions) for networks that end on positions.
 
     Labels are discrete, of any type; a last axis of length 1 is dropped with a warning, as scikit-learn does.
     `ends_on(x, targets)` returns the positions. Errors call the samples `name`.
@@ -370,7 +368,7 @@ def _check_discrete(y: np.ndarray) -> None:
         expected = "labels that are whole numbers, text or truth values"
         raise InvalidTypeError("y", y.dtype, expected, "give y.astype(str), say", verb="holds")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise NotFiniteError("y holds NaN or infinite values; labels must be known")
+        raise NotFiniteError("y", tuple(map(int, np.argwhere(~np.isfinite(y))[0])), remedy="labels must be known")
     try:
         check_classification_targets(y)
     except (ValueError, TypeError) as error:
@@ -381,9 +379,7 @@ def classes_of(labels: np.ndarray) -> np.ndarray:
     """The distinct labels, sorted; at least two."""
     classes = np.unique(labels)
     if len(classes) < 2:
-        raise InvalidArgumentError(
-            f"y holds one class, {classes.tolist()[0]!r}; a classifier needs more than 1 class to tell apart"
-        )
+        raise InvalidArgumentError("y", classes.tolist()[0], "more than 1 class", verb="holds one class,")
     return classes
 
 

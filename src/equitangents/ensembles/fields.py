@@ -316,7 +316,7 @@ def kernel_symmetry(kernel: FieldKernel, action: PointAction, x: FieldPoints) ->
 
 
 class EquivariantField:
-    """The field of a network whose kernels are (N1, N2, d, d): `kernel_field` (N1, d, N2, d)."""
+    """The field of a network with equivariant outputs, kernels (N1, N2, d, d): `kernel_field` (N1, d, N2, d)."""
 
     def __init__(self, net: KernelFunction) -> None:
         self.net = net
@@ -348,7 +348,7 @@ def output_symmetry(
 
 @dataclass(frozen=True)
 class OutputPositions:
-    """The positions of a network's output, a grid of `shape`; or, if `equivariant`, its d equivariant outputs, (d,)."""
+    """The positions of a network's outputs: a grid of `shape`; with `equivariant`, the components (d,) of an output."""
 
     shape: tuple[int, ...]
     equivariant: bool = False
@@ -362,7 +362,7 @@ class OutputPositions:
         return "×".join(map(str, self.shape)) + " positions"
 
     def checked(self, y: np.ndarray, samples: int) -> tuple[np.ndarray, bool]:
-        """(targets (N, *positions, outputs), whether y came without the outputs' axis)."""
+        """(targets (N, *positions, outputs), whether y came without the axis of outputs)."""
         if y.shape == (samples, *self.shape):
             return y[..., None], True
         if self.equivariant:
@@ -380,7 +380,7 @@ class OutputPositions:
 
 
 def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targets) -> OutputPositions | None:
-    """The positions that a network ends on; None where it ends on one, and targets (N,) or (N, outputs) fit it.
+    """The positions that a network ends on; None if it ends on one and targets are (N,) or (N, outputs).
 
     For users' networks, the shape of `kernel_field` gives their number, and that of the targets y their grid.
     """
@@ -407,7 +407,7 @@ def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targe
 
 
 def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions: OutputPositions) -> np.ndarray:
-    """π, (|G|, P): where each element takes positions of outputs; that of the label action, if it moves any.
+    """π, (|G|, P): where each element takes output positions; from the label action if it moves positions.
 
     Actions that move no positions, or not exactly, give the identity.
     """

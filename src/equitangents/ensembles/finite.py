@@ -148,7 +148,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
             raise InvalidArgumentError("epochs", self.epochs, len(self.history_), "as the members so far had")
         sets, epochs = self._record_sets(record, self.recorded_epochs_.tolist() if record else None)
         if record_fingerprint(sets) != getattr(self, "_recorded_inputs", None):
-            raise InvalidArgumentError("record is not what fit was given; new members need the same names and inputs")
+            raise InvalidArgumentError("record", list(sets), "the names and inputs that fit was given")
         run = self._run(job, sets, epochs, resume)
         epochs_so_far = self.recorded_epochs_.tolist()
         so_far = Trained(self.params_, self.params0_, self.history_, self.recorded_, epochs_so_far, self._chunk)
@@ -228,7 +228,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         needed = 2 * len(epochs) * numbers * np.dtype(job.dtype).itemsize
         check_room("the recorded outputs", needed, self.memory_limit, "record fewer inputs, or at fewer epochs")
         if resume and self.checkpoint_dir is None:
-            raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
+            raise InvalidArgumentError("checkpoint_dir", None, "a directory with resume=True")
         folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
         how: dict[str, Any] = {"resume": resume, "every": self.checkpoint_every, "progress": self.progress}
         run = train(job, self.epochs, sets, epochs, folder, **how)
@@ -335,7 +335,7 @@ class FiniteEnsemble(StandardisedInputs, Estimator):
         """One member as an object of its library."""
 
     def _ends_on(self, x: np.ndarray, y: Targets) -> OutputPositions | None:
-        """The positions that networks end on, for targets that are fields; None for others."""
+        """The output positions of networks if targets are fields, else None."""
         return None if np.ndim(y) < 3 else OutputPositions(np.shape(y)[1:-1])
 
     @abstractmethod
@@ -362,14 +362,14 @@ class Regression(FiniteEnsemble):
 
     @named_also(X="x")
     def predict(self, x: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | MeanStd:
-        """Mean over members, (N, outputs), or (N,) for 1-d y; of fields (N, *positions, outputs), as y was given.
+        """Mean over members, (N, outputs), or (N,) for 1-d y; for fields (N, *positions, outputs), in the form of y.
 
         With `return_std` also the standard deviation, of the mean's shape; with `return_cov` the covariance between
         inputs, (N, N) for 1-d y and (N, N, outputs) else; for fields (N, *positions, N, *positions), and an axis of
         outputs if y has one. Both are those of one member, divided by M − 1, and 0 for M = 1.
         """
         if return_std and return_cov:
-            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
+            raise InvalidArgumentError("return_cov", return_cov, "False with return_std=True")
         inputs = self._query(x)
         if return_cov:
             mean, uncertainty = self._covariance(inputs)
@@ -454,7 +454,7 @@ def _check_record(record: object, record_at: object, epochs: int) -> tuple[dict[
     """(`record` as a dictionary, `record_at` sorted, by default every epoch from 0 on)."""
     if record is None:
         if record_at is not None:
-            raise InvalidArgumentError("record_at is given without record, the inputs whose outputs are kept")
+            raise InvalidArgumentError("record_at", record_at, "None without record, the inputs whose outputs are kept")
         return {}, ()
     if not isinstance(record, Mapping) or not all(isinstance(name, str) for name in record):
         raise InvalidTypeError("record", type(record), "a dictionary of names and inputs X", verb="is of type")

@@ -35,7 +35,7 @@ from equitangents.nn.layer import Layer
 
 TRAINED, STATE = "params", "state"
 _EXPECTED = (
-    "expected a network with init and apply (equitangents.nn.Sequential), a pair (init, apply), a Flax linen module, "
+    "a network with init and apply (equitangents.nn.Sequential), a pair (init, apply), a Flax linen module, "
     "or a function that makes a Flax nnx module (rngs -> module) or an Equinox module (key -> module)"
 )
 _LIBRARIES = ("flax.linen", "flax.nnx", "equinox", "torch")
@@ -86,22 +86,21 @@ def as_network(net: Network) -> Any:
         raise InvalidTypeError("net", net, "a module", "make one of the class")
     if library in ("flax.nnx", "equinox"):
         name, parameter = type(net).__name__, "key" if library == "equinox" else "rngs"
-        raise InvalidTypeError(
-            f"net is a module {name} whose weights are drawn already, and members need weights of their own; give the "
-            f"function that makes it: lambda {parameter}: {name}(..., {parameter}={parameter})"
-        )
+        expected = "a function that makes one, as members need weights of their own"
+        remedy = f"lambda {parameter}: {name}(..., {parameter}={parameter})"
+        raise InvalidTypeError("net", name, expected, remedy, verb="is a module with weights, a")
     if library == "torch":
         expected, remedy = "a network that is no PyTorch module", "see equitangents.torch.Ensemble"
         raise InvalidTypeError("net", type(net), expected, remedy, verb="is of type")
     if not isinstance(net, type) and callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None)):
         if isinstance(net, Layer):
-            raise InvalidTypeError(f"net is {net!r}, a layer by itself; {_EXPECTED}")
+            raise InvalidTypeError("net", net, _EXPECTED, "it is a layer by itself")
         return net if _hashable(net) and not _KEYWORDS & _parameters(net.apply) else PairNetwork(net.init, net.apply)
     if isinstance(net, tuple | list) and len(net) == 2 and all(map(callable, net)):
         return PairNetwork(*net)
     if callable(net):
         return _of_factory(net) if _hashable(net) else _of_factory.__wrapped__(net)
-    raise InvalidTypeError(f"net is {net!r}; {_EXPECTED}")
+    raise InvalidTypeError("net", net, _EXPECTED)
 
 
 def split(variables: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -399,17 +398,17 @@ def _of_factory(factory: Callable[..., Any]) -> ForeignNetwork:
         raise
     except Exception as error:
         message = " ".join(str(error).split())[:300]
-        raise InvalidTypeError(
-            f"net is the function {_name(factory)}, which fails with {type(error).__name__}: {message}; it is given "
-            f"rngs if its parameter is called so, and else a key; {_EXPECTED}"
-        ) from error
+        failure = (
+            f"it fails with {type(error).__name__}: {message}; it gets rngs, if a parameter has this name, or a key"
+        )
+        raise InvalidTypeError("net", _name(factory), _EXPECTED, failure, verb="is the function") from error
     model = noted[0]
     if _library(type(model)) == "flax.nnx":
         return NnxNetwork(factory)
     if _library(type(model[0] if isinstance(model, tuple) and len(model) == 2 else model)) == "equinox":
         return EquinoxNetwork(factory)
-    name, made = _name(factory), type(model).__name__
-    raise InvalidTypeError(f"net is the function {name}, which makes a {made}; {_EXPECTED}")
+    made = f"it makes a {type(model).__name__}"
+    raise InvalidTypeError("net", _name(factory), _EXPECTED, made, verb="is the function")
 
 
 @lru_cache(maxsize=128)

@@ -283,15 +283,14 @@ def _check_members(members: int | Sequence[int]) -> tuple[int, ...]:
     except TypeError:
         raise InvalidTypeError("members", members, "a list of ensemble sizes") from None
     if not sizes:
-        raise InvalidArgumentError("members is empty; expected a list of ensemble sizes, e.g. [1, 10, 100]")
+        raise InvalidArgumentError("members", members, "a list of ensemble sizes, e.g. [1, 10, 100]")
     for m in sizes:
         check_whole("members", m, 1)
     return tuple(int(m) for m in sizes)
 
 
 def sample_quantiles(values: np.ndarray, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
-    """Empirical quantiles along the last axis: the k-th smallest of n values, with the smallest k/n ≥ q; (…) or (…,
-    len(q)).
+    """Empirical q-quantiles along the last axis, (…) or (…, len(q)): the k-th smallest value, k/n the smallest ≥ q.
 
     Rounding of q is allowed for: 1 − 0.95 is 0.050000000000000044, and the 5 % quantile of 100 values is the fifth.
     """

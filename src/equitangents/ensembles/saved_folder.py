@@ -36,7 +36,7 @@ def check_place(path: Path) -> None:
     if (path / MODEL).is_file() or not path.exists():
         return
     if not path.is_dir() or not all(LEFTOVER.fullmatch(file.name) for file in path.iterdir()):
-        raise InvalidArgumentError(f"path is {str(path)!r}, which exists and is not a saved ensemble; choose another")
+        raise InvalidArgumentError("path", str(path), "a new path, or that of a saved ensemble")
 
 
 def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:

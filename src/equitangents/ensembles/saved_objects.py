@@ -136,7 +136,7 @@ def _load(place: str) -> type:
 
 
 class EncodedValue:
-    """What was made of a value: its `tree`, and the `arrays` that the tree counts.
+    """Description of a value: its JSON `tree`, and the `arrays` to which the tree refers by number.
 
     `named` holds objects that are saved by name only, and passed again when the value is built. Raises InvalidTypeError
     for what cannot be saved.
@@ -320,7 +320,7 @@ Array = Callable[[int], np.ndarray]
 
 
 def build(tree: Any, array: Array, named: Mapping[str, Any] | None = None) -> Any:
-    """The value of which `EncodedValue` made `tree` and arrays by number; ValueError for what it cannot have made.
+    """The value described by `tree`, with arrays by number; ValueError for a tree that no `EncodedValue` has.
 
     >>> build({"is": "object", "number": 0, "class": "os:PathLike", "state": []}, [].__getitem__)
     Traceback (most recent call last):

@@ -72,10 +72,8 @@ def fitted_standardisation(
     x = np.asarray(x, np.float64)
     input_layer = _input_layer(net)
     if isinstance(input_layer, PointCloud):
-        raise InvalidArgumentError(
-            "standardise is True, and net begins with PointCloud: its inputs are coordinates, in the unit of the "
-            "layers' radii; scale features yourself, and leave standardise out (--no-standardise)"
-        )
+        expected = "False (--no-standardise) for a network that begins with PointCloud"
+        raise InvalidArgumentError("standardise", True, expected, "its inputs are coordinates; scale features yourself")
     kinds = getattr(getattr(input_layer, "features", None), "irreps", ())
     equivariant = not all(kind.is_trivial for kind in kinds)
     if not isinstance(augmentation, Action | ActionSubset):

@@ -109,10 +109,7 @@ class Predictor:
         calibrated = classifies and self.time == float(fitted.time)
         self._temperature = fitted.temperature_ if calibrated and probabilities else None
         if probabilities and self._temperature is None:
-            raise InvalidArgumentError(
-                "probabilities is True, and the model is no classifier that is calibrated at this time; expected "
-                "return_std=True for shares of networks, or calibrate=True"
-            )
+            raise InvalidArgumentError("probabilities", True, "a calibrated classifier", "or take return_std=True")
         grid = tuple(getattr(fitted, "positions_", ()))
         shape = (*grid, len(fitted.classes_)) if classifies else grid if fitted._squeeze else (*grid, fitted.n_outputs_)
         self.arrays: dict[str, tuple[int, ...]] = {"mean": shape} | ({"probability": shape} if probabilities else {})
@@ -347,10 +344,8 @@ class PredictionTask:
     def check_name(self, force: bool) -> None:
         """Raise StoreError if another file exists and `force` is false."""
         if self.out.is_dir() or (self.out.exists() and not force):
-            raise StoreError(
-                f"{self.out} exists; it does not hold these predictions: give another path, or force=True (--force) "
-                "to replace a file"
-            )
+            remedy = "give another path, or force=True (--force) to replace a file"
+            raise StoreError("out", str(self.out), "a new path, or one that holds these predictions", remedy)
 
     def locked(self) -> AbstractContextManager[None]:
         """The lock of the process that makes the file."""

@@ -118,7 +118,7 @@ def direct_sum(*parts: RepresentationLike) -> Representation:
     7
     """
     if not parts:
-        raise InvalidArgumentError("a direct sum needs at least one representation")
+        raise InvalidArgumentError("parts", parts, "at least one representation")
     return Representation(tuple(p for part in parts for p in as_representation("a part", part).parts))
 
 
@@ -139,7 +139,7 @@ def regular(group: Group) -> Representation:
 
 
 def as_representation(name: str, value: RepresentationLike) -> Representation:
-    """A representation, an irrep, a list of these (their direct sum), or matrices (order, d, d)."""
+    """The representation of the argument: itself, an irrep, a list of these (direct sum), or matrices (order, d, d)."""
     if isinstance(value, Representation):
         return value
     if isinstance(value, CompactIrrep):

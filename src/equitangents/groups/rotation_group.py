@@ -78,7 +78,7 @@ class MatricesGroup(CompactGroup):
         return self.check_elements(name, g[None] if g.ndim in (0, 2) else g)[0]
 
     def check_elements(self, name: str, elements: Elements) -> Float[np.ndarray, "k d d"]:
-        """Elements as matrices: given as such (k, d, d), and checked, or as numbers of nodes (k,)."""
+        """Elements, matrices (k, d, d) or numbers of nodes (k,), as checked matrices."""
         array, shape = np.asarray(elements), (self.size, self.size)
         if array.dtype.kind in "iu" and array.ndim == 1:
             outside = array[(array < 0) | (array >= self.order)]

@@ -128,7 +128,7 @@ def check_shape(shape: object) -> tuple[int, ...]:
     if isinstance(shape, str) or not isinstance(shape, Sequence | np.ndarray):
         raise InvalidTypeError("shape", shape, "a tuple of side lengths such as (8, 8)")
     if len(shape) == 0:
-        raise ShapeError("shape is empty; expected at least one side length")
+        raise ShapeError("shape", shape, "at least one side length", verb="is")
     return tuple(check_whole(f"shape[{i}]", n, 1) for i, n in enumerate(shape))
 
 

@@ -1,4 +1,4 @@
-"""Training at infinite width in closed form: time, mean, covariance and samples from kernel matrices."""
+"""Training at infinite width in closed form: time evolution, mean, covariance and samples from kernel matrices."""
 
 from equitangents.inference.any_loss import pull_over_time
 from equitangents.inference.augmented import augment_inputs

@@ -1,7 +1,7 @@
 """Infinitely wide networks trained on any loss: gradient flow of their outputs, integrated with controlled error.
 
 df/dt = -Θ ∇L(f) on the training inputs, and f(x) - f₀(x) = -Θ(x, X) G(t) everywhere, with the pull G(t) = ∫ ∇L dt. So
-G alone is integrated: dG/dt = ∇L(f₀ - Θ G). With momentum G'' = μ G' + ∇L, μ < 0. Source: Lee et al. 2019, section 2.2.
+only G is integrated: dG/dt = ∇L(f₀ - Θ G). With momentum G'' = μ G' + ∇L, μ < 0. Source: Lee et al. 2019, section 2.2.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ def pull_over_time(
     friction: float | None = None,
     tolerance: float = 1e-8,
 ) -> np.ndarray:
-    """G at each of the times, (T, N, outputs), of one matrix Θ (N, N) for all outputs.
+    """G at each of the times, (T, N, outputs), for one matrix Θ (N, N) shared by all outputs.
 
     Args:
-        gradient: ∇L of outputs (N, outputs), the same shape.
+        gradient: ∇L as a function of outputs (N, outputs), of the same shape.
         matrix: Θ on the training inputs, (N, N).
         start: outputs at time 0, (N, outputs).
         times: finite and ≥ 0, in any order.
         friction: -μ of the second-order flow with momentum; None: the first-order flow.
         tolerance: of each step of the integration (LSODA), relative, and absolute in units of ∇L at time 0.
 
-    Raises InvalidArgumentError where the integration fails, and at infinite times: losses without a minimum, such as
-    cross entropy on separable data, have no end.
+    Raises InvalidArgumentError if the integration fails, and at infinite times: losses without a minimum, such as
+    cross entropy on separable data, do not converge.
     """
     times = np.asarray(times, np.float64)
     if matrix.shape != (len(start), len(start)):

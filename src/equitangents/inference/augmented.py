@@ -1,11 +1,11 @@
-"""The explicit problem of full augmentation: {(ρ_X(g) x_i, ρ_Y(g) y_i) : g ∈ G}, N|G| samples, g running slowest.
+"""The explicit problem of full augmentation: {(ρ_X(g) x_i, ρ_Y(g) y_i) : g ∈ G}, N|G| samples, g the slowest index.
 
 Equal samples may be merged: m copies of one input with one target act like one sample whose rows and columns of Θ and
 K and whose target are multiplied by √m, at every time and with every ridge (the other m − 1 directions are in the
-kernel of Θ and hold no target). So inputs that some g fixes need not make a singular system.
+null space of Θ and hold no target). So inputs fixed by some g need not make the system singular.
 
-Which samples lie on one orbit of a group, and what leaves them alone: x_j = ρ(g_j) x_i, H_i = {h : ρ(h) x_i = x_i}. A
-random projection s_i(g) = ⟨r, ρ(g) x_i⟩ tells candidates, the inputs themselves decide.
+Samples on one orbit, and their stabilisers: x_j = ρ(g_j) x_i, H_i = {h : ρ(h) x_i = x_i}. A random projection
+s_i(g) = ⟨r, ρ(g) x_i⟩ finds candidates; the inputs themselves are then compared.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _LABEL_TOLERANCE = 1e-11  # of the largest label, to which labels of equal input
 
 
 def augment_inputs(action: AnyAction, x: ArrayLike) -> ArrayLike:
-    """All ρ_X(g) x_i, shape (|G|·N, …), in the order of `action.orbit`; of a subset of an action its elements alone."""
+    """All ρ_X(g) x_i, shape (|G|·N, …), in the order of `action.orbit`; for a subset of an action only its elements."""
     orbit = action.orbit(x)
     return orbit.reshape(-1, *x.shape[1:])
 
 
 def augment_targets(label_action: GroupMap | None, y: np.ndarray, elements: Iterable[Element]) -> np.ndarray:
-    """ρ_Y(g) y_i for all g of `elements`, shape (size·N, …); without a label action copies keep their targets."""
+    """ρ_Y(g) y_i for all g in `elements`, shape (size·N, …); without a label action copies keep their targets."""
     if label_action is None:
         return np.concatenate([y] * len(list(elements)))
     moved = [np.asarray(label_action(int(g) if np.ndim(g) == 0 else g, y), dtype=np.float64) for g in elements]
@@ -46,7 +46,7 @@ def augment_targets(label_action: GroupMap | None, y: np.ndarray, elements: Iter
 
 
 def row_tolerances(a: Numbers) -> np.ndarray:
-    """How far apart equal rows may be, (N,): symmetries given as matrices fix their inputs only up to rounding.
+    """Largest difference between rows that count as equal, (N,); symmetries by matrices are exact only up to rounding.
 
     1e-12 of the largest entry of all, though at most 1e-9 of the row's own largest entry: one large
     sample must not make all small ones equal. At least 16 units in the last place of that entry.
@@ -59,7 +59,7 @@ def row_tolerances(a: Numbers) -> np.ndarray:
 
 
 def row_digests(a: Numbers) -> list[bytes]:
-    """A digest of each row: the same for rows that agree to rounding, as `row_tolerances` has it."""
+    """A digest of each row, equal for rows that agree up to rounding (`row_tolerances`)."""
     a = np.asarray(a)
     # Powers of two, as equal rows agree in their largest entry only to rounding; 1.37 moves steps off round numbers.
     tolerances = 1.37 * row_tolerances(a)
@@ -74,7 +74,7 @@ def row_digests(a: Numbers) -> list[bytes]:
 
 
 def kinds(*digests: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
-    """First index of each distinct row, and which of those every row equals; rows are equal if all digests are.
+    """(first index of each distinct row, the distinct row that each row equals); rows are equal if all digests are.
 
     >>> first, kind = kinds([b"a", b"b", b"a"])
     >>> first.tolist(), kind.tolist()
@@ -95,8 +95,8 @@ def kinds(*digests: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
 class DataOrbits:
     """N samples as N′ orbits with representatives x_o: x_j = ρ(element[j]) x_o, o = orbit[j].
 
-    `first` (N′,) are the representatives' rows, `copies` (N′,) how many samples lie on each orbit, `stabilisers` the
-    subgroups that fix a representative, of those alone where it is more than the identity.
+    `first` (N′,) are the representatives' rows, `copies` (N′,) the number of samples on each orbit, `stabilisers` the
+    non-trivial subgroups that fix a representative.
     """
 
     group: Group
@@ -107,12 +107,12 @@ class DataOrbits:
 
     @property
     def copies(self) -> Int[np.ndarray, " orbits"]:
-        """Samples on each orbit."""
+        """Number of samples on each orbit."""
         return np.bincount(self.orbit, minlength=len(self.first))
 
     @property
     def generic(self) -> bool:
-        """Whether no two samples share an orbit and no sample is fixed by anything."""
+        """Whether no two samples share an orbit and all stabilisers are trivial."""
         return len(self.first) == len(self.orbit) and not self.stabilisers
 
     def mean_labels(
@@ -182,7 +182,7 @@ def _flat(x: ArrayLike) -> np.ndarray:
 
 
 def _near(key: np.ndarray, slack: float) -> list[np.ndarray]:
-    """Indices in groups whose keys follow one another within `slack`, each group ascending."""
+    """Groups of indices whose sorted keys differ by at most `slack` from one to the next; each group ascending."""
     order = np.argsort(key, kind="stable")
     edges = np.flatnonzero(np.diff(key[order]) > slack) + 1
     return [np.sort(part) for part in np.split(order, edges)]

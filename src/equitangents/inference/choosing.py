@@ -1,14 +1,14 @@
-"""What choosing a model reads of a spectrum: samples left out, and how probable targets are.
+"""Model selection from a spectrum: leave-one-out errors, and the marginal likelihood of targets.
 
-Leaving training samples out, from the eigendecomposition of the whole: Θ = U Λ Uᵀ.
+Leaving training samples out, from the eigendecomposition of the full matrix: Θ = U Λ Uᵀ.
 
-Row r of Θ stands for samples of total weight ω_r, times √ω_r, as do its targets. For rows I and a shift δ, with
+Row r of Θ represents samples of total weight ω_r, times √ω_r, as do its targets. For rows I and a shift δ, with
     P = [(Θ + δ)⁻¹]_II,   q = [(Θ + δ)⁻¹ √ω y]_I
 the training without I predicts y − e at I, e = P⁻¹ q/√ω, with the posterior covariance S = (P⁻¹ − δ)/√ω√ω.
 If weights ω′ of those rows stay, the prediction moves from there by
     S √ω′ (√ω′ S √ω′ + δ)⁻¹ √ω′ e.
 
-All of it holds for complex δ, too. The response of gradient flow is a superposition of ridges,
+All of this also holds for complex δ. The response of gradient flow is a superposition of ridges,
     (1 − e^{−sλ})/λ = (1/2πi) ∫ (e^z/z) / (λ + z/s) dz
 along a contour around the negative axis, so that predictions at every time are sums over a few complex δ = z/s.
 Source: Weideman & Trefethen 2007 (the hyperbola and its error of 10⁻ⁿ with n nodes).
@@ -47,9 +47,9 @@ def errors_without(
     weights: Float[np.ndarray, "m b"],
     kept: Float[np.ndarray, "m b"],
 ) -> Inexact[np.ndarray, "m b outputs"]:
-    """y − prediction at the rows I of each of m trainings without them, with its own shift δ.
+    """y − prediction at the rows I, for each of m trainings without them and with its own shift δ.
 
-    targets: √ω y in the basis of `vectors`. weights, kept: ω of the rows, and what of it stays in the training.
+    targets: √ω y in the basis of `vectors`. weights, kept: ω of the rows, and the part of it that stays in training.
     """
     b = rows.shape[1]
     step = max(1, _ENTRIES // (len(eigenvalues) * b))
@@ -73,7 +73,7 @@ def errors_without(
 
 
 def _gain(inverse: np.ndarray, shift: complex, root: np.ndarray, kept: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """How far the prediction moves by what is kept of the rows."""
+    """The change of the prediction by the weights of the rows that are kept."""
     stay = kept > _KEPT * root**2
     S = (inverse - shift * np.eye(len(inverse))) / np.outer(root, root)
     k = np.sqrt(kept[stay])
@@ -84,10 +84,10 @@ def _gain(inverse: np.ndarray, shift: complex, root: np.ndarray, kept: np.ndarra
 def errors_of_samples(
     process: TrainedProcess, traces: np.ndarray, copies: int, time: float, count: int = 1
 ) -> Callable[..., np.ndarray]:
-    """y − prediction at the rows (M, b) of samples `at` (M,) trained on the others: (M, b, columns).
+    """A function for y − prediction at the rows (M, b) of samples `at` (M,) trained on the others: (M, b, columns).
 
-    traces (N,): each sample's part of the mean diagonal's sum; copies: how many samples each counts as. count: points
-    of each copy, whose diagonal the ridge's unit is a mean over. What is returned takes (at, rows, weights, kept).
+    traces (N,): each sample's part of the mean diagonal's sum; copies: multiplicity of each sample. count: points of
+    each copy, over which the ridge's unit is a mean. The function's arguments are (at, rows, weights, kept).
     """
     spectrum, targets, left = process.spectrum, process.targets, process.samples - copies
     values = spectrum.eigenvalues - spectrum.delta
@@ -129,7 +129,7 @@ def _flow_ridges() -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The numbers of which the density is made, summed over blocks of a matrix; `numbers` counts targets."""
+    """The terms of the log density, summed over blocks of a matrix; `numbers` is the number of target values."""
 
     squares: float = 0.0  # Yᵀ(Θ + δ)⁻¹Y
     log_determinant: float = 0.0  # of all outputs
@@ -157,7 +157,7 @@ def evidence(
     weight: float = 1.0,
     repeats: float = 1.0,
 ) -> Evidence:
-    """One block's share: `targets` in its eigenbasis, their squares times `weight`, each eigenvalue `repeats` times.
+    """One block's terms: `targets` in its eigenbasis, their squares times `weight`, each eigenvalue `repeats` times.
 
     Raises NotPositiveDefiniteError, with the ridge that helps, unless targets have a density.
     """
@@ -171,7 +171,7 @@ def evidence(
 
 
 def noise(spectrum: Spectrum, directions: int, squares: float = 0.0, *, above: float = 0.0) -> Evidence:
-    """The share of `directions` in which Θ vanishes, as where samples are equal: the ridge alone, δ + above.
+    """The terms of `directions` in which Θ vanishes, as for equal samples, with eigenvalues δ + above.
 
     squares: |Y|² there.
     """

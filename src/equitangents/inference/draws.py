@@ -1,10 +1,11 @@
-"""Draws of Gaussians: of inputs jointly, and of fields on whole orbits, irrep by irrep.
+"""Gaussian draws: jointly over inputs, and of fields on whole orbits, irrep by irrep.
 
-Of a field whose covariance is Σ(gx, hx′) = s(x, x′; g⁻¹h), with Ŝ the block Σ_q s(q) ρ(q) of an irrep, of size M·d, and
+For a field whose covariance is Σ(gx, hx′) = s(x, x′; g⁻¹h), with Ŝ the block Σ_q s(q) ρ(q) of an irrep, of size M·d,
+    and
 w_a ~ N(0, Ŝ) for a = 1 … d,
     v_m(g) = Σ_ρ √(d/|G|) Σ_ac ρ(g)_ac w_a(mc)
-has that covariance (real irreps). For complex matrices w is circular and v takes √2 times the real part, twice over for
-an irrep that stands for its conjugate, too. The covariance of all M|G| points is never formed.
+has that covariance (real irreps). For complex matrices w is circular and v is √2 times the real part, times √2 again if
+the irrep also represents its conjugate. The covariance of all M|G| points is never formed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from equitangents.validation import is_whole
 
 
 def as_key(name: str, key: Key) -> jax.Array:
-    """A jax.random key as it is, a whole number as the key that it seeds."""
+    """A jax.random key: the argument itself, or the key seeded by an integer."""
     if isinstance(key, jax.Array):
         return key
     if not is_whole(key):
@@ -45,7 +46,7 @@ def check_sample(name: str, n: int, key: Key) -> None:
 def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, n: int, *, key: jax.Array) -> np.ndarray:
     """n draws (n, M, outputs) from N(mean, covariance ⊗ 1): outputs independent, inputs jointly.
 
-    mean (M, outputs), covariance (M, M), whose eigenvalues count as 0 where negative by rounding; `key` is a
+    mean (M, outputs), covariance (M, M), whose negative eigenvalues (from rounding) count as 0; `key` is a
     jax.random key. Drawn in float64.
     """
     check_sample("n", n, key)
@@ -77,7 +78,7 @@ def sample_on_orbits(
 
 
 def _root(covariance: np.ndarray) -> np.ndarray:
-    """A root R with R R* = Σ; eigenvalues count as 0 where negative by rounding."""
+    """A root R with R R* = Σ; negative eigenvalues (from rounding) count as 0."""
     values, vectors = scipy.linalg.eigh(covariance)
     root: np.ndarray = vectors * np.sqrt(np.maximum(values, 0.0))
     return root

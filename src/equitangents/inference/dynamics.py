@@ -1,9 +1,9 @@
-"""Training for a time: the Gaussian process GP(μ_t, Σ_t ⊗ 1), one copy an output, that infinitely wide networks become.
+"""Training dynamics at infinite width: outputs are a Gaussian process GP(μ_t, Σ_t ⊗ 1), one copy per output.
 
 Loss L = (1/2N) Σ_i |f(x_i) − y_i|², learning rate η. Along an eigenvector of Θ with eigenvalue λ the residual f − y
-has shrunk by   flow at time t:  e^{−ηλt/N}      descent after k steps:  (1 − ηλ/N)^k
+has decayed by   flow at time t:  e^{−ηλt/N}      descent after k steps:  (1 − ηλ/N)^k
 and the function has moved by the response φ(λ) = (1 − decay)/λ times the data's pull (λ → 0: φ = ηt/N or ηk/N).
-With A = Θ(x,X) φ(Θ), and prior covariance K (all without argument: on the data X):
+With A = Θ(x,X) φ(Θ), and prior covariance K (without arguments: on the data X):
     μ_t(x)     = A Y
     Σ_t(x, x′) = K(x, x′) + A K A′ᵀ − A K(X, x′) − K(x, X) A′ᵀ
 """
@@ -28,10 +28,10 @@ _ROUNDING = 1e-12  # a learning rate taken from `max_learning_rate` itself must 
 
 @dataclass(frozen=True)
 class Dynamics(abc.ABC):
-    """How residuals decay under training with learning rate η on N samples.
+    """Decay of residuals under training with learning rate η on N samples.
 
     The learning rate is not divided by the number of outputs. A library whose loss is the mean over samples *and*
-    outputs reaches at time t what is reached here at time t / (number of outputs).
+    outputs reaches at time t the state of time t / (number of outputs) here.
 
     Source: Lee et al. 2019, arXiv 1902.06720, section 2.2.
     """
@@ -47,16 +47,16 @@ class Dynamics(abc.ABC):
 
     @property
     def rate(self) -> float:
-        """η/N: what a unit of time (or one step) multiplies the kernel by. The convention lives here alone."""
+        """η/N, the factor of the kernel per unit of time (or step). The convention is defined only here."""
         return float(self.learning_rate) / self.samples
 
     @abc.abstractmethod
     def decay(self, eigenvalues: np.ndarray, time: float) -> np.ndarray:
-        """What is left of the residual along each eigenvector; eigenvalues ≥ 0, and > 0 where time is infinite."""
+        """Remaining fraction of the residual along each eigenvector; eigenvalues ≥ 0, and > 0 for infinite time."""
 
     @abc.abstractmethod
     def response(self, eigenvalues: np.ndarray, time: float) -> np.ndarray:
-        """φ(λ) = (1 − decay)/λ, to rounding for any λ ≥ 0; λ > 0 where time is infinite."""
+        """φ(λ) = (1 − decay)/λ, accurate to rounding for any λ ≥ 0; λ > 0 for infinite time."""
 
     @abc.abstractmethod
     def check(self, largest_eigenvalue: float, time: float) -> None:
@@ -76,19 +76,19 @@ class Flow(Dynamics):
     """
 
     def decay(self, eigenvalues: np.ndarray, time: float) -> np.ndarray:
-        """What gradient flow has left of each mode's error, e^{−ηλt/N}."""
+        """Remaining fraction of each mode's error, e^{−ηλt/N}."""
         s = self.rate * time
         return np.zeros_like(eigenvalues) if math.isinf(s) else np.exp(-s * eigenvalues)
 
     def response(self, eigenvalues: np.ndarray, time: float) -> np.ndarray:
-        """What gradient flow makes of each mode's targets, (1 − e^{−ηλt/N})/λ."""
+        """Response of each mode, (1 − e^{−ηλt/N})/λ."""
         s = self.rate * time
         if math.isinf(s):
             return 1 / eigenvalues
         return np.where(s * eigenvalues > 0, -np.expm1(-s * eigenvalues) / _nonzero(eigenvalues), s)
 
     def check(self, largest_eigenvalue: float, time: float) -> None:
-        """Flow reaches every time with every learning rate."""
+        """Accept every time and learning rate."""
 
 
 class Descent(Dynamics):
@@ -100,13 +100,13 @@ class Descent(Dynamics):
     """
 
     def decay(self, eigenvalues: np.ndarray, time: float) -> np.ndarray:
-        """What k steps of gradient descent have left of each mode's error, (1 − ηλ/N)^k."""
+        """Remaining fraction of each mode's error after k steps, (1 − ηλ/N)^k."""
         if math.isinf(time):
             return np.zeros_like(eigenvalues)
         return (1 - self.rate * eigenvalues) ** time
 
     def response(self, eigenvalues: np.ndarray, time: float) -> np.ndarray:
-        """(1 − (1 − ηλ/N)^k)/λ."""
+        """Response of each mode, (1 − (1 − ηλ/N)^k)/λ."""
         if math.isinf(time):
             return 1 / eigenvalues
         if time == 0:
@@ -119,7 +119,7 @@ class Descent(Dynamics):
         return np.where(a > 0, moved / _nonzero(eigenvalues), self.rate * time)
 
     def check(self, largest_eigenvalue: float, time: float) -> None:
-        """Steps must be whole, and above the largest stable learning rate they diverge."""
+        """Raise unless `time` is a whole number of steps, and the learning rate is at most the largest stable one."""
         if not math.isinf(time) and time != math.floor(time):
             raise InvalidArgumentError("time", time, "0, 1, 2, … or inf, since dynamics='discrete' counts steps")
         largest = self.max_learning_rate(largest_eigenvalue)
@@ -142,7 +142,7 @@ DYNAMICS: dict[str, type[Dynamics]] = {"flow": Flow, "discrete": Descent}
 
 
 def as_times(time: Times) -> tuple[np.ndarray, bool]:
-    """`time` as a 1-d float64 array, and whether it was a single number. Times are ≥ 0; inf is a time.
+    """`time` as a 1-d float64 array, and whether it was a single number. Times are ≥ 0; inf is allowed.
 
     >>> as_times(0.5)
     (array([0.5]), True)
@@ -159,7 +159,7 @@ def as_times(time: Times) -> tuple[np.ndarray, bool]:
 
 
 def one_time(time: Times, reason: str = "it has to be one number") -> float:
-    """A single training time; InvalidArgumentError, which ends with the reason, for an array of them."""
+    """A single training time; InvalidArgumentError, which ends with `reason`, for an array."""
     times, single = as_times(time)
     if not single:
         raise InvalidArgumentError("time", times.shape, "one number", reason, verb="has shape")
@@ -171,16 +171,16 @@ def _nonzero(eigenvalues: np.ndarray) -> np.ndarray:
 
 
 class TrainedProcess:
-    """Training on N samples at infinite width, ready to be asked at any time.
+    """Training on N samples at infinite width, to be evaluated at any time.
 
-    spectrum: of the kernel that trains, Θ (or K for the Bayesian posterior), ridge included; real, or complex as the
-              blocks of some irreps are, and everything else with it
+    spectrum: of the training kernel Θ (or K for the Bayesian posterior), including ridge; real, or complex for
+              the blocks of some irreps, and then all other matrices are complex, too
     targets:  (N, outputs)
     dynamics: of the explicit problem, whose number of samples may exceed N when samples were merged
     prior:    K on the data, (N, N), for an ensemble of networks of which all layers are trained; None for the
-              posterior, where the kernel that trains is K itself and the ridge is the variance of noise on the targets
-    scale:    (N,) square roots of how many equal samples each row stands for; every matrix here, spectrum and prior
-              included, is that of the rows times `scale`, and the kernels given to `project` are scaled here
+              posterior, where the training kernel is K and the ridge is the variance of noise on the targets
+    scale:    (N,) square roots of the number of equal samples that each row represents; all matrices, including
+              spectrum and prior, are those of the rows times `scale`; `project` scales its kernels itself
     """
 
     def __init__(
@@ -210,17 +210,17 @@ class TrainedProcess:
         return self.dynamics.max_learning_rate(self.spectrum.largest)
 
     def check(self, time: float) -> None:
-        """Raise if this training cannot be evaluated at `time`: long on a singular kernel, steps that diverge."""
+        """Raise if this training cannot be evaluated at `time`: long times on a singular kernel, diverging steps."""
         self.dynamics.check(self.spectrum.largest, time)
         self.spectrum.check_known(self.dynamics.rate, time)
 
     @property
     def samples(self) -> int:
-        """How many samples the loss is a mean over, merged ones and augmented copies one by one."""
+        """Number of samples in the loss's mean, counting merged ones and augmented copies separately."""
         return self.dynamics.samples
 
     def retuned(self, ridge: float, dynamics: Dynamics) -> TrainedProcess:
-        """This process with another ridge or learning rate, from the decomposition that is there."""
+        """This process with another ridge or learning rate, reusing the decomposition."""
         process = copy.copy(self)
         process.spectrum = self.spectrum.with_ridge(ridge)
         process.dynamics = dynamics
@@ -234,7 +234,7 @@ class TrainedProcess:
         return found if self.scale is None else found * self.scale[:, None]
 
     def project(self, cross: np.ndarray, prior_cross: np.ndarray | None = None) -> ProjectedProcess:
-        """Ask at M inputs: Θ(x, X) of shape (M, N), and K(x, X) if variances are wanted."""
+        """The process at M inputs, from Θ(x, X) of shape (M, N), and K(x, X) if variances are needed."""
         cross = self._scaled("cross", cross) @ self.spectrum.vectors
         if prior_cross is None:
             return ProjectedProcess(self, cross)
@@ -249,22 +249,22 @@ class TrainedProcess:
 
 @dataclass(frozen=True)
 class ProjectedProcess:
-    """The trained process at M inputs; each method takes the time, in units of the process's dynamics."""
+    """The trained process at M inputs; each method takes a time, in units of the process's dynamics."""
 
     process: TrainedProcess
     cross: np.ndarray  # Θ(x, X) U
     prior_cross: np.ndarray | None = None  # K(x, X), of the posterior K(x, X) U
 
     def mean(self, time: float) -> np.ndarray:
-        """The mean μ_t at the queries after training for this time, (M, outputs)."""
+        """The mean μ_t at the M inputs, (M, outputs)."""
         return self.cross @ self.pull(time)
 
     def pull(self, time: float) -> np.ndarray:
-        """φ_t(Λ) UᵀY, (N, outputs): the targets' part in the mean, in the eigenbasis."""
+        """φ_t(Λ) UᵀY, (N, outputs): the targets' factor of the mean, in the eigenbasis."""
         return self.response(time)[:, None] * self.process.targets
 
     def covariance(self, prior: np.ndarray, time: float) -> np.ndarray:
-        """Σ_t of one output, (M, M), symmetric, for `prior` K(x, x); for its diagonal (M,) that of Σ_t, clipped at 0.
+        """Σ_t of one output, (M, M), for `prior` K(x, x); or its diagonal (M,), clipped at 0, for that of the prior.
 
         Positive semidefinite up to rounding.
         """
@@ -293,7 +293,7 @@ Weighted = Sequence[tuple[float, ProjectedProcess]]
 
 
 def covariance(blocks: Weighted, prior: np.ndarray, time: float) -> np.ndarray:
-    """Σ_t of one output, (M, M) or its diagonal (M,), clipped at 0: the prior's, and what each block changes of it."""
+    """Σ_t of one output, (M, M), or its diagonal (M,) clipped at 0: the prior plus each block's change."""
     total = np.array(prior, np.float64)
     for weight, at in blocks:
         A, B = (a.reshape(len(total), -1) for a in at.covariance_factors(time))

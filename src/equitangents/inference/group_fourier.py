@@ -1,7 +1,7 @@
 """The Fourier transform of a finite group: f̂(ρ) = Σ_q f(q) ρ(q) for every irrep ρ, f real.
 
 Inverse: f(q) = (1/|G|) Σ_ρ d_ρ tr(ρ(q)* f̂(ρ)). Of an irrep and its conjugate, whose transforms are conjugate, one is
-kept and counts twice; irreps of real kind are taken by real matrices.
+kept and counted twice; irreps of real type use real matrices.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _SAME = 1e-6  # characters of different irreps differ by more
 
 @dataclass(frozen=True, eq=False)
 class FourierIrrep:
-    """An irrep as the transform uses it: matrices (|G|, d, d), real where it can be real.
+    """An irrep in the form used by the transform: matrices (|G|, d, d), real if possible.
 
-    `count` is 2 for one that stands for its conjugate, too, else 1.
+    `count` is 2 if it also represents its conjugate, else 1.
     """
 
     matrices: Inexact[np.ndarray, "order d d"]
@@ -41,11 +41,11 @@ class FourierIrrep:
 
     @property
     def weight(self) -> float:
-        """count · d/|G|: what its share of the inverse transform is multiplied by."""
+        """count · d/|G|: its factor in the inverse transform."""
         return self.count * self.dimension / len(self.matrices)
 
     def fixed_basis(self, subgroup: np.ndarray) -> Inexact[np.ndarray, "d rank"]:
-        """An orthonormal basis of the vectors that all ρ(h), h in the subgroup, leave alone."""
+        """An orthonormal basis of the vectors fixed by all ρ(h), h in the subgroup."""
         values, vectors = np.linalg.eigh(self.matrices[subgroup].mean(axis=0))
         return vectors[:, values > 0.5]
 
@@ -76,7 +76,7 @@ def fourier_irreps(group: Group) -> tuple[FourierIrrep, ...]:
 
 
 def _waves(torus: tuple[int, ...]) -> tuple[FourierIrrep, ...]:
-    """The irreps exp(2πi Σ k·t/n) of translations t, one of each pair of frequencies k and −k; real where −k is k."""
+    """The irreps exp(2πi Σ k·t/n) of translations t, one of each pair of frequencies k and −k; real if −k = k."""
     size, found = np.array(torus), []
     places = np.indices(torus).reshape(len(torus), -1)
     for index, k in enumerate(places.T):
@@ -90,7 +90,7 @@ def _waves(torus: tuple[int, ...]) -> tuple[FourierIrrep, ...]:
 
 @dataclass(frozen=True)
 class GroupFourier:
-    """The transform to some irreps of a group: functions along the last axis, one matrix for each irrep back.
+    """The transform to some irreps of a group: from functions along the last axis to one matrix per irrep, and back.
 
     >>> from equitangents.groups import dihedral
     >>> transform = GroupFourier(fourier_irreps(dihedral(4)))
@@ -105,7 +105,7 @@ class GroupFourier:
 
     @cached_property
     def columns(self) -> Float[np.ndarray, "order width"]:
-        """All matrix entries side by side, real and imaginary parts apart."""
+        """All matrix entries concatenated, with separate real and imaginary parts."""
         parts = []
         for irrep in self.irreps:
             flat = irrep.matrices.reshape(len(irrep.matrices), -1)
@@ -128,7 +128,7 @@ class GroupFourier:
         return found
 
     def inverse(self, transformed: list[Inexact[np.ndarray, "*batch d d"]]) -> Float[np.ndarray, "*batch order"]:
-        """f(q) = Σ_ρ count · (d/|G|) Re tr(ρ(q)* f̂(ρ)); without all irreps, the projection on those given."""
+        """f(q) = Σ_ρ count · (d/|G|) Re tr(ρ(q)* f̂(ρ)); with only some irreps, the projection on these."""
         parts = []
         for irrep, matrix in zip(self.irreps, transformed, strict=True):
             flat = irrep.weight * matrix.reshape(*matrix.shape[:-2], -1)

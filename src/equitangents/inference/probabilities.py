@@ -1,13 +1,13 @@
 """The probability that an output is the largest: P_k = ∫ f_k(u) Π_{j≠k} F_j(u) du, Gaussian densities f and laws F.
 
 All outputs share one line of values u: with x_j = (u − μ_j)/σ_j the integrand is (φ(x_k)/Φ(x_k)) Π_j Φ(x_j)/σ_k.
-The product vanishes below max_j (μ_j − 8.5 σ_j). Above it, F_j is 1 from μ_j + 8.5 σ_j on, so that panels may grow:
-each is 1.5 times the smallest σ_j of those that still change, with 20 Gauss-Legendre nodes.
+The product vanishes below max_j (μ_j − 8.5 σ_j). F_j is 1 above μ_j + 8.5 σ_j, so that panels may grow: each is
+1.5 times the smallest σ_j of the outputs that still change, with 20 Gauss-Legendre nodes.
 
-Calibrated are softmax(μ/T): the log loss −(1/N) Σ_i Σ_k p_ik log softmax(μ_i/T)_k is convex in 1/T and has one minimum.
-Its targets are those of Platt: the true class counts (N + 1)/(N + 2), the others share the rest, so that T is positive
-where all are predicted right.
-Sources: Platt 1999, Probabilistic outputs for support vector machines; Guo et al. 2017 (arXiv 1706.04599).
+Calibrated probabilities are softmax(μ/T): the log loss −(1/N) Σ_i Σ_k p_ik log softmax(μ_i/T)_k is convex in 1/T and
+has one minimum. Its targets are Platt's: (N + 1)/(N + 2) for the true class, the rest shared by the others, so that T
+is positive even if all predictions are correct. Sources: Platt 1999, Probabilistic outputs for support vector machines;
+Guo et al. 2017 (arXiv 1706.04599).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def argmax_probabilities(mean: Numbers, std: Numbers) -> np.ndarray:
     """Probability that output k is the largest of independent Gaussian outputs, (N, K), rows summing to 1.
 
     mean: (N, K); std: (N,), the same for all outputs, or (N, K). By composite Gauss-Legendre quadrature, to 1e-9 for
-    2 to 1,000 outputs and any ratio of their stds; InvalidArgumentError says what was reached where that is not. With a
+    2 to 1,000 outputs and any ratio of their stds; otherwise InvalidArgumentError gives the accuracy reached. With a
     shared std the most probable output is the argmax of the mean; std 0 gives it all the probability, shared equally
     among ties.
 
@@ -85,7 +85,7 @@ def _block(mean: np.ndarray, std: np.ndarray) -> np.ndarray:
 
 
 def _integrals(offset: np.ndarray, sigma: np.ndarray, bound: np.ndarray, panel: float) -> np.ndarray:
-    """P, (N, K), in panels of so many standard deviations."""
+    """P, (N, K), with panels of `panel` standard deviations."""
     end, start = offset + _REACH * sigma, -_REACH * bound
     found = np.zeros(offset.shape)
     rows = np.arange(len(offset))
@@ -104,9 +104,9 @@ def _integrals(offset: np.ndarray, sigma: np.ndarray, bound: np.ndarray, panel: 
 
 
 def _normalised(mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(means about that of the output that bounds the largest from below, stds, its std), in units of the row's size.
+    """(means relative to the output with the largest lower bound, stds, that output's std), scaled by each row's size.
 
-    Units are powers of 2, so that differences of means stay as exact as they are.
+    Scales are powers of 2, so that differences of means keep their accuracy.
     """
     size = lambda *parts: np.frexp(np.max([np.abs(p).max(axis=1) for p in parts], axis=0))[1]
     unit = lambda *parts: np.exp2(np.clip(-size(*parts), -1000, 1000))[:, None]
@@ -122,9 +122,9 @@ def _normalised(mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def fitted_temperature(
     outputs: Float[np.ndarray, "n *positions k"], targets: Float[np.ndarray, "n *positions k"]
 ) -> float:
-    """The temperature of the smallest log loss of left-out outputs against one-hot targets, inf if they tell nothing.
+    """The temperature with the smallest log loss of left-out outputs against one-hot targets; inf if uninformative.
 
-    Of fields every position counts, and N is the number of samples, since positions of one sample are not independent.
+    For fields every position counts, and N is the number of samples, since positions of one sample are not independent.
 
     >>> import numpy as np
     >>> outputs = np.log([[0.7, 0.3]] * 10)

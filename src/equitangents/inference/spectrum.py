@@ -1,10 +1,10 @@
-"""One eigendecomposition of the training kernel serves every time, Θ = U Λ Uᵀ; whether Θ + δ is positive definite.
+"""One eigendecomposition of the training kernel, Θ = U Λ Uᵀ, for every time; whether Θ + δ is positive definite.
 
 With a ridge r the eigenvalues become λ_i + δ, δ = r · ridge_unit (ridge_unit: the mean diagonal, tr Θ/N). A ridge for
-each sample, as noise that differs between them has, adds unit · diag(r_1 … r_N): with r the smallest of them,
-unit · diag(r_i − r) is part of the matrix that is solved and r the ridge of it, so that every way to solve takes both.
-Rounding in Θ blurs eigenvalues by about `resolution` · λ_max; what lies below is not known to be positive. A Θ that
-is itself a sum of larger numbers, such as the block of an irrep, is blurred as they are: by `resolution` · `scale`.
+each sample, for noise that differs between them, adds unit · diag(r_1 … r_N): with r the smallest of them,
+unit · diag(r_i − r) is part of the matrix and r its ridge, so that every solver handles both cases.
+Rounding in Θ perturbs eigenvalues by about `resolution` · λ_max; smaller ones are not known to be positive. A Θ that
+is itself a sum of larger numbers, such as the block of an irrep, is perturbed by `resolution` · `scale`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Entry = Callable[[int, int], float]
 
 @dataclass(frozen=True, eq=False)
 class Ridge:
-    """least: the smallest r; above: (N,) r_i − least, None where all samples have the same.
+    """A ridge per sample: the smallest value `least`, and `above` (N,) = r_i − least, None if all are equal.
 
     >>> Ridge.read([0.1, 0.3]).above.round(12).tolist(), Ridge.read([0.1, 0.1]).above
     ([0.0, 0.2], None)
@@ -46,10 +46,10 @@ class Ridge:
 
     @classmethod
     def read(cls, ridge: object, samples: int | None = None) -> Ridge:
-        """The ridge that an argument `ridge` says, of so many samples where that is known.
+        """The `Ridge` of an argument `ridge`, for `samples` samples if known.
 
-        Raises InvalidArgumentError unless it is a finite number ≥ 0 or one a sample; ShapeError for another number of
-        them.
+        Raises InvalidArgumentError unless it is a finite number ≥ 0 or one per sample; ShapeError for a wrong number of
+        values.
         """
         if isinstance(ridge, int | float | np.number):
             if not 0 <= ridge < math.inf:
@@ -72,51 +72,51 @@ class Ridge:
 
     @classmethod
     def number(cls, ridge: object, why: str) -> float:
-        """The number that it is; InvalidArgumentError, with the reason, where samples have their own."""
+        """The common ridge; InvalidArgumentError, with the reason `why`, if it differs between samples."""
         found = cls.read(ridge)
         found.check_one(why)
         return found.least
 
     def check_one(self, why: str) -> None:
-        """Raise InvalidArgumentError, with the reason, where samples have their own."""
+        """Raise InvalidArgumentError, with the reason `why`, if the ridge differs between samples."""
         if self.above is not None:
             raise InvalidArgumentError("ridge", "a value for each sample", "one number", why, verb="has")
 
     def of_rows(self, rows: int, each: int = 1) -> np.ndarray | None:
-        """`above` of the rows of a problem: `each` rows a sample, and all of that again for every copy; or None."""
+        """`above` for the rows of a problem: `each` rows per sample, repeated for every copy; or None."""
         if self.above is None:
             return None
         once = np.repeat(self.above, each)
         return np.tile(once, rows // len(once))
 
     def same_above(self, other: Ridge) -> bool:
-        """Whether the two differ by one number for all samples."""
+        """Whether the two differ by a constant over samples."""
         if self.above is None or other.above is None:
             return self.above is other.above
         return np.array_equal(self.above, other.above)
 
 
 def is_positive(smallest: float, largest: float, blur: float) -> bool:
-    """Whether λ_min lies above what rounding of the entries can move it by."""
+    """Whether λ_min exceeds the effect of rounding of the entries."""
     return largest > 0 and smallest > blur
 
 
 def hides(rate: float, time: float, rounding: float) -> bool:
-    """Whether training for this time, at `rate` η/N, moves along eigenvectors whose eigenvalues rounding hides."""
+    """Whether training for this time, at `rate` η/N, moves along eigenvectors with eigenvalues lost in rounding."""
     return rate * time * rounding > _HIDDEN
 
 
 def longest_time(rate: float, rounding: float) -> str:
-    """The longest time for which `hides` is not so, rounded down to two digits, so that what is said is not refused."""
+    """The longest time for which `hides` is false, rounded down to two digits, as text."""
     most = _HIDDEN / (rate * rounding)
     digit = 10.0 ** (math.floor(math.log10(most)) - 1)
     return f"{math.floor(most / digit * (1 - 1e-12)) * digit:.1e}"
 
 
 def equal_rows(size: int, eps: float, product: Product, entry: Entry) -> tuple[int, int] | None:
-    """Two rows that are the same up to rounding, if there are any: they have the same product with random numbers.
+    """Two rows that are equal up to rounding, found by products with random numbers; None if there are none.
 
-    Then A_ii + A_jj − 2A_ij vanishes beside A_ii + A_jj.
+    Then A_ii + A_jj − 2A_ij is negligible against A_ii + A_jj.
     """
     if size < 2:
         return None
@@ -134,9 +134,9 @@ def equal_rows(size: int, eps: float, product: Product, entry: Entry) -> tuple[i
 
 @dataclass(frozen=True)
 class Ends:
-    """The ends of the spectrum of Θ + δ, and what a refusal says: its cause, and the ridge that cures it.
+    """The ends of the spectrum of Θ + δ, and the data for errors: the cause, and the ridge that cures it.
 
-    name: of the matrix, as errors call it. blur: how far rounding moves eigenvalues. unit: of the ridge. resolution:
+    name: of the matrix, in errors. blur: how far rounding moves eigenvalues. unit: of the ridge. resolution:
     blur over λ_max. single: whether entries are float32. equal: finds two equal rows. factor_blur: how far rounding
     moves eigenvalues of a factor.
     """
@@ -158,7 +158,7 @@ class Ends:
             raise self._refused("indefinite", "", "")
 
     def refused(self, so: str = "", other: str = ", or take a finite time") -> NotPositiveDefiniteError:
-        """The error for what needs an inverse: what follows `so`, and what `other` than the ridge would help."""
+        """The error for a matrix that must be inverted; `so`: the consequence, `other`: a remedy besides the ridge."""
         return self._refused("not positive definite to working precision", so, other)
 
     def too_long(self, longest: str) -> NotPositiveDefiniteError:
@@ -172,7 +172,7 @@ class Ends:
         return NotPositiveDefiniteError(text)
 
     def cause(self) -> str:
-        """Why it is not positive definite."""
+        """Why the matrix is not positive definite."""
         if self.smallest < -_INDEFINITE * self.blur:
             return "it is indefinite beyond rounding, so it is not a kernel"
         pair = self.equal()
@@ -187,7 +187,7 @@ class Ends:
         return f"{missing} eigenvalues of the kernel fall below the rounding of float64, about {self.blur:.1e}"
 
     def remedy(self) -> str:
-        """The ridge that cures it: ten times above the threshold, which is taken for the matrix with that ridge."""
+        """The ridge that cures it: ten times the threshold, computed for the matrix with that ridge."""
         if not self.unit > 0:
             return NO_RIDGE
         missing = 10 * max(self.blur, self.factor_blur) - self.smallest
@@ -221,7 +221,7 @@ class Spectrum:
 
     @property
     def delta(self) -> float:
-        """What the ridge adds to every eigenvalue."""
+        """δ, added to every eigenvalue by the ridge."""
         return self.ridge * self.ridge_unit
 
     def with_ridge(self, ridge: float) -> Spectrum:
@@ -244,11 +244,10 @@ class Spectrum:
             raise self.ends.refused()
 
     def check_known(self, rate: float, time: float) -> None:
-        """Raise NotPositiveDefiniteError where training for this time, at `rate` η/N, is not known to rounding.
+        """Raise NotPositiveDefiniteError if rounding dominates training for this time, at `rate` η/N.
 
-        Along an eigenvector of eigenvalue 0 the response is φ = ηt/N, which multiplies what rounding leaves of its
-        component in the kernel of any input, ε λ_max: at infinite time there is no inverse, and long before nothing is
-        right.
+        Along an eigenvector of eigenvalue 0 the response is φ = ηt/N, which multiplies the rounding error ε λ_max in
+        its component of any input's kernel: at infinite time there is no inverse, and results are wrong long before.
         """
         if math.isinf(rate * time):
             self.check_invertible()
@@ -259,9 +258,9 @@ class Spectrum:
 
     @cached_property
     def _is_positive_row_by_row(self) -> bool:
-        """Whether Θ + δ is positive definite once its rows and columns have one norm.
+        """Whether Θ + δ is positive definite after its rows and columns are scaled to one norm.
 
-        Entries are known relative to their own rows: inputs of a large norm hide nothing of the others.
+        Entries are accurate relative to their own rows, so that inputs of a large norm do not hide the others.
         """
         if self.scale > self.largest:
             return False
@@ -278,7 +277,7 @@ class Spectrum:
 
     @property
     def ends(self) -> Ends:
-        """What errors say of it."""
+        """The spectrum's ends, for errors."""
         single, ends = self.resolution >= float(np.finfo(np.float32).eps), (self.smallest, self.largest, self.blur)
 
         def equal() -> tuple[int, int] | None:
@@ -302,9 +301,9 @@ def decompose(
 ) -> Spectrum:
     """Eigenvalues and eigenvectors of a kernel matrix (N, N), symmetric or Hermitian; δ = ridge · ridge_unit is added.
 
-    `precision` is the type the matrix was computed in: N·ε of float64, or ε of float32 if larger, is the resolution
-    unless `resolution` is given; it is relative to λ_max, or to `scale` if that is larger. `name` is for errors.
-    Raises NotPositiveDefiniteError if the matrix, ridge included, is clearly indefinite.
+    `precision` is the type in which the matrix was computed: N·ε of float64, or ε of float32 if larger, is the default
+    resolution; it is relative to λ_max, or to `scale` if that is larger. `name` is for errors.
+    Raises NotPositiveDefiniteError if the matrix, including ridge, is clearly indefinite.
     """
     if not np.iscomplexobj(matrix):
         matrix = np.asarray(check_array("kernel matrix", matrix, rank=2), dtype=np.float64)
@@ -330,7 +329,7 @@ def decompose(
 
 
 def relative(vectors: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """|V|/|Y| of each column, |V| where Y is 0."""
+    """|V|/|Y| of each column; |V| if Y is 0."""
     sizes = np.linalg.norm(targets, axis=0)
     return np.linalg.norm(vectors, axis=0) / np.where(sizes > 0, sizes, 1.0)
 
@@ -341,5 +340,5 @@ def relative_resolution(n: int, precision: np.dtype | type | str) -> float:
 
 
 def dense_solve_bytes(samples: int) -> int:
-    """Bytes at the peak of an eigendecomposition of `samples` training samples in float64."""
+    """Peak memory in bytes of a float64 eigendecomposition of `samples` training samples."""
     return _DENSE_MATRICES * 8 * samples**2

@@ -1,4 +1,4 @@
-"""Kernels of infinitely wide networks: programs, duals, engines, orbit averages, and finite-width estimates."""
+"""Kernels of infinitely wide networks: programs, activation kernels, engines, orbit averages, finite-width effects."""
 
 from equitangents.kernels.engines import Engine
 from equitangents.kernels.engines import register as register_engine

@@ -1,11 +1,11 @@
-"""The distance of the reference engine: E = 2(√(q1 q2) - K) = 4 √(q1 q2) sin²(θ/2), at each pair of positions.
+"""The distance used by the reference engine: E = 2(√(q1 q2) - K) = 4 √(q1 q2) sin²(θ/2), at each pair of positions.
 
 With ρ = √q, E is the squared distance of the fields a·f and g/a, a² = ρ2/ρ1, whose variances are equal; for any other a
-that distance is E + (a ρ1 - ρ2/a)². Windows take means of distances, with the a of the pair behind them, so that
+that distance is E + (a ρ1 - ρ2/a)². Windows average distances, with the a of the pair after the window, so that
 E' = mean over u of [E_u + (a ρ1_u - ρ2_u/a)²], and a bias of variance b² adds b² (a - 1/a)²: no term is negative.
 
-Kernels do not depend on a, which counts as a number that inputs do not move: derivatives are those of the distance at
-that a, and finite where √q has none.
+Kernels do not depend on a, which is treated as a constant: derivatives are those of the distance at that a, and finite
+where √q has none.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _WIDE = 8.0  # of ratios of deviations, beyond which D no longer resolves K behi
 
 
 class Both(NamedTuple):
-    """The variances (q1, q2) of the fields f and g of every pair, and their roots; a·f and b·g, b = 1/a, are of equal
-    variance.
+    """The variances (q1, q2) of the fields f and g of every pair, and their square roots; a·f and b·g, b = 1/a, have
+    equal variances.
     """
 
     q1: Any
@@ -38,7 +38,7 @@ class Both(NamedTuple):
 
     @property
     def to(self) -> tuple[Any, Any]:
-        """Factors of f and g that make their norms equal: (a, 1/a)."""
+        """Factors (a, 1/a) of f and g that make their norms equal."""
         return self.a, self.b
 
     @property
@@ -48,12 +48,12 @@ class Both(NamedTuple):
 
     @property
     def equal(self) -> tuple[Any, Any]:
-        """The variances of a·f and g/a, which differ by rounding."""
+        """The variances of a·f and g/a, which differ only by rounding."""
         return self.a**2 * self.q1, self.b**2 * self.q2
 
     @property
     def still(self) -> Both:
-        """Itself, with an a that inputs do not move."""
+        """The same, with a as a constant without derivatives."""
         return self._replace(a=jax.lax.stop_gradient(self.a), b=jax.lax.stop_gradient(self.b))
 
     def gap(self, one: Any, other: Any) -> Any:
@@ -62,7 +62,7 @@ class Both(NamedTuple):
 
 
 def both(q1: Any, q2: Any) -> Both:
-    """The variances of pairs; of a field that is zero any other counts in a."""
+    """The variances of pairs; for a zero field, a is computed with any other variance."""
     roots = safe_sqrt(q1), safe_sqrt(q2)
     first, second = (
         jnp.sqrt(jnp.where(q > 0, root, 1)) for q, root in zip((q1, q2), jax.lax.stop_gradient(roots), strict=True)
@@ -75,9 +75,9 @@ PLAIN = 1.0, 1.0  # a and 1/a of the distance of f and g themselves
 
 
 def valued(value: Callable[..., Any], by: Callable[..., Any], *known: Any) -> Any:
-    """Numbers value(*known) with the derivatives of by(*known), which are the same numbers with more rounding.
+    """value(*known) with the derivatives of by(*known), which is the same number with more rounding.
 
-    `by` is not even traced where nothing is differentiated. Neither function reads arrays beside `known`.
+    `by` is traced only if something is differentiated. Both functions may read only the arrays in `known`.
     """
     found = jax.custom_jvp(value)
 
@@ -89,7 +89,7 @@ def valued(value: Callable[..., Any], by: Callable[..., Any], *known: Any) -> An
 
 
 def start(f: ArrayLike, g: ArrayLike, at: Both, *, opposite: bool = False) -> tuple[Any, Any]:
-    """(E of f and g, that of f and -g or None), from their channels, the last axis: √(q1 q2) |f/√q1 - g/√q2|²."""
+    """(E of f and g, E of f and -g or None), from channels on the last axis: √(q1 q2) |f/√q1 - g/√q2|²."""
     first, second = (jnp.where(q > 0, jnp.sqrt(jax.lax.stop_gradient(q)), 1) for q in (at.q1, at.q2))
     f, g = f / first[..., None], g / second[..., None]
     if not opposite:
@@ -100,7 +100,7 @@ def start(f: ArrayLike, g: ArrayLike, at: Both, *, opposite: bool = False) -> tu
 
 
 def vanishing(e: Any, at: Both) -> Any:
-    """The distance E of a·f and g/a: zero where a variance is zero, or the angle is below rounding."""
+    """The distance E of a·f and g/a, set to zero if a variance is zero, or the angle is below rounding."""
     return valued(_vanishing, lambda e, root: e, e, at.root)
 
 
@@ -115,19 +115,19 @@ def moved(e: Any, at: Both, to: tuple[Any, Any]) -> Any:
 
 
 def distance(e: Any, at: Both, to: tuple[Any, Any]) -> Any:
-    """The distance that `moved` gives, without its derivatives."""
+    """The value of `moved`, without its derivatives."""
     return e + (to[0] * at.root1 - to[1] * at.root2) ** 2
 
 
 def distance_by(e: Any, at: Both, to: tuple[Any, Any]) -> Any:
-    """What has the derivatives of `moved`."""
+    """A function with the derivatives of `moved`."""
     a, b = jax.lax.stop_gradient(to)
     at = at.still
     return e + (a**2 - at.a**2) * at.q1 + (b**2 - at.b**2) * at.q2
 
 
 def angle_left(distance: Any, at: Both, of: tuple[Any, Any]) -> Any:
-    """E of the distance of a·f and b·g, `of` = (a, b), whose rounding it keeps."""
+    """E from the distance of a·f and b·g, `of` = (a, b), with the distance's rounding."""
 
     def value(distance: Any, at: Both, of: tuple[Any, Any]) -> Any:
         return _vanishing(distance - (of[0] * at.root1 - of[1] * at.root2) ** 2, at.root)
@@ -160,9 +160,9 @@ def _covariance_by(e: Any, at: Both) -> Any:
 
 
 def of_covariance(k: Any, at: Both, terms: Any = 0.0) -> Any:
-    """E of a covariance; what is below its rounding counts as zero, which keeps equal inputs exact.
+    """E of a covariance; values below its rounding count as zero, which keeps equal inputs exact.
 
-    Of a mean that leaves a small part of its `terms`, their size: K has their rounding.
+    `terms`: for a mean with cancellation, the size of its terms, which determines the rounding of K.
     """
 
     def value(k: Any, at: Both, terms: Any) -> Any:
@@ -177,7 +177,7 @@ def of_covariance(k: Any, at: Both, terms: Any = 0.0) -> Any:
 
 
 def affine(op: Affine, e: Any, before: Both, after: Both, sign: int = 1) -> Any:
-    """The distance E of f and ±g behind weights and bias."""
+    """The distance E of f and ±g after weights and bias."""
 
     def through(move: Callable[..., Any], e: Any, before: Both, after: Both, scales: tuple[Any, Any]) -> Any:
         return scales[0] * move(e, before, after.to) + scales[1] * (after.a - sign * after.b) ** 2
@@ -192,7 +192,7 @@ def affine(op: Affine, e: Any, before: Both, after: Both, sign: int = 1) -> Any:
 
 
 def divided(e: Any, before: Both, f1: Any, f2: Any, after: Both) -> Any:
-    """The distance E behind multiplication of f and g by f1 and f2."""
+    """The distance E after multiplication of f and g by f1 and f2."""
 
     def by(e: Any, before: Both, f1: Any, f2: Any, after: Both) -> Any:
         before, after = before.still, after.still
@@ -204,10 +204,10 @@ def divided(e: Any, before: Both, f1: Any, f2: Any, after: Both) -> Any:
 
 
 def dual(activation: DualActivation, e: Any, before: Both, after: Both, *sign: Any) -> tuple[Any, Any]:
-    """(E, E[φ'φ']) behind a nonlinearity; to a kink a `sign` of ±1 says that the E before it is that of f and ±g.
+    """(E, E[φ'φ']) after a nonlinearity. For kinks, `sign` ±1 says that the E before it is that of f and ±g.
 
-    That which `Traits.angular` knows. Else of homogeneous ones that of a·f and g/a, which are of equal variance, of
-    others what is left of the distance, or of K, where deviations differ much.
+    By `Traits.angular` if implemented. Otherwise, homogeneous functions use the distance of a·f and g/a, which have
+    equal variances; others the distance, or K if standard deviations differ much.
     """
 
     def value(e: Any, before: Both, after: Both, *sign: Any) -> tuple[Any, Any]:
@@ -241,7 +241,7 @@ def _behind_by(activation: DualActivation, e: Any, before: Both, after: Both, *s
 
 
 def opposite(activation: DualActivation, e: Any, before: Both, after: Both) -> Any:
-    """The distance E of φ(u) and -φ(v) from that of u and -v, where `Traits.opposite` knows it; else None."""
+    """The distance E of φ(u) and -φ(v) from that of u and -v, if `Traits.opposite` is implemented; else None."""
     found = traits_of(activation).opposite(e, before.q1, before.q2, after.a)
     if found is None:
         return None

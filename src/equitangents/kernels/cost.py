@@ -1,10 +1,10 @@
-"""Cost of a kernel before it is computed: work counted literally, memory as planned, time from one timed block.
+"""Cost of a kernel before it is computed: operations counted, memory planned, time extrapolated from one timed block.
 
 element-layers = pairs of inputs × Σ over pair offsets and layers of positions; a symmetric problem has N(N+1)/2 pairs.
-A layer is a window mean, a nonlinearity, or the two together with the dense layers between them. An element-layer is
-one position at one offset through one layer, NNGP and NTK together. On grids that are not a torus an offset holds only
-the positions whose partners lie on the grid.
-seconds = pairs × the seconds of a pair in a block of random inputs, which the same code computes.
+A layer is a window mean, a nonlinearity, or both with the dense layers between them. An element-layer is one position
+at one offset through one layer, NNGP and NTK together. On grids that are not a torus an offset has only the positions
+whose partners lie on the grid.
+seconds = pairs × the seconds per pair in a block of random inputs, computed by the same code.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class CostedKernel(Protocol):
 class KernelCost:
     """Cost of one kernel matrix.
 
-    `seconds` is expected on this machine, now, within a factor of `uncertainty`, without compiling; `element_layers`
+    `seconds` is the time on this machine, now, within a factor of `uncertainty`, without compiling; `element_layers`
     counts positions × offsets × layers × pairs (a layer is a window mean with the nonlinearity after it, NNGP and NTK
-    together), `multiply_adds` the first inner products of all pairs; `memory` is the peak beyond the inputs, of which
-    `output_bytes` are the two matrices. On rotation groups `offsets` are relative rotations, `field_size` the points of
-    the sphere at each of them, and `resolution` the nodes in cos β that are assumed.
+    together), `multiply_adds` the first inner products of all pairs; `memory` is the peak in addition to the inputs, of
+    which `output_bytes` are the two matrices. On rotation groups `offsets` are relative rotations, `field_size` the
+    points of the sphere at each of them, and `resolution` the assumed nodes in cos β.
 
     >>> import equitangents as et
     >>> net = et.nn.Sequential(et.nn.Conv(1, 3), et.nn.Relu(), et.nn.GlobalAvgPool(), et.nn.Dense(1))
@@ -95,7 +95,7 @@ class KernelCost:
 
     @property
     def memory(self) -> int:
-        """Bytes of peak memory beyond the inputs."""
+        """Bytes of peak memory in addition to the inputs."""
         return self.output_bytes + self.working_bytes
 
     def __str__(self) -> str:
@@ -124,7 +124,7 @@ _OFFSETS = {"offsets": "pair offsets", "pairs": "positions of a pair", "rotation
 
 @dataclass(frozen=True)
 class _Run:
-    """What computes kernels of a program between two sets of arrays, for timing."""
+    """A function that computes a program's kernels between two sets of arrays, for timing."""
 
     program: Any
     engine: str
@@ -140,7 +140,7 @@ class _Run:
 
 
 class Work(NamedTuple):
-    """Work of a pair of inputs."""
+    """Work for one pair of inputs."""
 
     offsets: int
     field: int  # positions
@@ -150,7 +150,7 @@ class Work(NamedTuple):
 
 
 class _Counted(NamedTuple):
-    """Cost of one pair of inputs, but for the time and the results, and how a block of pairs runs."""
+    """Cost of one pair of inputs, without time and results, and how to run a block of pairs."""
 
     work: Work
     working_bytes: int
@@ -176,7 +176,7 @@ def kernel_cost(
 ) -> KernelCost:
     """The cost of the kernels of `program` between n1 and n2 inputs (None: n1 with themselves, at half the cost).
 
-    The first call for a program runs a block of it, which an engine may have to compile; later ones remember.
+    The first call for a program runs a block of it, which an engine may have to compile; the time is cached.
     """
     n1, n2 = check_whole("n1", n1, 1), None if n2 is None else check_whole("n2", n2, 1)
     dtype, columns = check_dtype(dtype), n1 if n2 is None else n2
@@ -210,7 +210,7 @@ def kernel_cost(
 def _of_equivariant_outputs(
     program: Program[EquivariantOutputs], channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
 ) -> KernelCost:
-    """Kernels of numbers for every element, or for a quadrature of SO(3) at a typical resolution."""
+    """The cost of one kernel per element, or for a quadrature of SO(3) at a typical resolution."""
     moves = program.space.moves
     typical = moves.accuracy.resolution if isinstance(moves, RotationMoves) else None
     one = kernel_cost(numbers(program), channels, n1, n2, dtype, engine)
@@ -220,7 +220,7 @@ def _of_equivariant_outputs(
 
 @lru_cache(maxsize=256)
 def pair_seconds(run: _Run, shape: tuple[int, ...], dtype: str, work: int) -> tuple[float, float]:
-    """(seconds of one pair of inputs in a block, the factor between the median and the fastest of the runs)."""
+    """(seconds per pair of inputs in a block, ratio of the median to the fastest run)."""
     enough = int(_BLOCK * engine_of(run.engine).quick_work / max(1, work * _COLUMNS))
     rows = max(1, min(_ROWS, enough)) * threads()
     rng = np.random.default_rng(0)
@@ -232,7 +232,7 @@ def pair_seconds(run: _Run, shape: tuple[int, ...], dtype: str, work: int) -> tu
 
 
 def timed(run: Callable[[], object]) -> tuple[float, float]:
-    """(median seconds of runs after one that compiles, the factor between the median and the fastest)."""
+    """(median seconds of runs after one that compiles, ratio of the median to the fastest)."""
     run()
     times: list[float] = []
     while len(times) < _REPEATS and sum(times) < _ENOUGH:
@@ -245,7 +245,7 @@ def timed(run: Callable[[], object]) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def count(plan: OffsetPlan | PairPlan) -> Work:
-    """The work of `plan` for one pair of inputs; offsets are those of all stages."""
+    """The work of `plan` for one pair of inputs; offsets are summed over stages."""
     if plan.form == "pairs":
         found = [plan.sizes[at + 1] ** 2 for at in _layers(plan.steps)]
         return Work(max(plan.sizes), max(plan.sizes), len(found), sum(found), plan.sizes[0] ** 2)
@@ -257,7 +257,7 @@ def count(plan: OffsetPlan | PairPlan) -> Work:
 
 
 def _layers(steps: tuple[Any, ...]) -> list[int]:
-    """The number of the step after which each layer ends: a nonlinearity, or the last window before a field is kept."""
+    """The index of the last step of each layer: a nonlinearity, or the last window before a field is kept."""
     found: list[int] = []
     window: int | None = None
     for at, step in enumerate(steps):
@@ -284,7 +284,7 @@ def _of_positions(program: Program, channels: int, n1: int, n2: int | None, dtyp
 def _of_structured(
     program: StructuredProgram, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
 ) -> _Counted:
-    """One operation over all pairs of positions is a layer; sums with weights of each input's own are multiply-adds."""
+    """Work with one layer per operation over all pairs of positions; sums with an input's weights are multiply-adds."""
     choice = structured.choice_of(program, engine)
     before = positions_before = int(np.prod(program.shape, dtype=np.int64))
     mixing = 0
@@ -302,7 +302,7 @@ def _of_structured(
 def _of_points(
     program: SteerableProgram, channels: int, n1: int, n2: int | None, dtype: str, engine: str | None
 ) -> _Counted:
-    """Products of filters, and values of activation kernels, over all pairs of points; in double precision."""
+    """Work of filters' products and of activation kernels, over all pairs of points; in double precision."""
     points, ops = program.space.count, [op for op in flat(program.ops) if not op.held]
     values = [op.values(program.space.features.space) for op in ops if op.needs_variances]
     products = sum(op.products(points) for op in ops)
@@ -348,7 +348,7 @@ def _assumption(program: RotationSections, found: Resolution) -> str:
 
 
 def _of_next_resolution(program: RotationSections, resolution: int) -> float:
-    """By what the work grows if signals need the next finer resolution."""
+    """The factor by which the work grows if signals need the next finer resolution."""
     if not program.is_sampled or program.accuracy.resolution is not None:
         return 1.0
     finer = next((r for r in LADDER if r > resolution), resolution)
@@ -367,7 +367,7 @@ def _products(program: RotationSections, resolution: int, channels: int) -> int:
 
 @lru_cache(maxsize=64)
 def _resolution(program: RotationSections, signals: int, channels: int, dtype: str, engine: str) -> Resolution:
-    """The resolution for random signals, which stand in for signals that are not known yet."""
+    """The resolution for random signals, in place of signals that are not known yet."""
     if program.is_sampled and program.accuracy.resolution is not None:
         return Resolution(program.accuracy.resolution, None, None)
     shape = signals, program.bandlimit**2, channels
@@ -376,9 +376,9 @@ def _resolution(program: RotationSections, signals: int, channels: int, dtype: s
 
 
 def repeated(runs: list[tuple[KernelCost, float]], extra_bytes: int) -> KernelCost:
-    """The cost of several runs, one after another, whose results are added up while `extra_bytes` are held.
+    """The cost of several consecutive runs, whose results are summed while `extra_bytes` are held.
 
-    At the peak there are the sum, one run's results, and what is made of both.
+    The peak holds the sum, one run's results, and a temporary of the same size.
     """
     first = runs[0][0]
     total = {
@@ -395,7 +395,7 @@ def repeated(runs: list[tuple[KernelCost, float]], extra_bytes: int) -> KernelCo
 
 
 def check_dtype(dtype: npt.DTypeLike) -> str:
-    """The name of a precision in which kernels are computed."""
+    """The name of a valid precision of kernels; raises otherwise."""
     try:
         name = np.dtype(dtype).name
     except TypeError:

@@ -1,19 +1,20 @@
 """Means and standard deviations of the kernels of dense networks of finite width, to first order in 1/width.
 
-A network as alternating linear blocks z_i = n^{-1/2} Σ_j W_ij φ_j + bias, from n channels, and nonlinearities. The
-recursion of first-order statistics, layer by layer (theory: Roberts, Yaida & Hanin 2022, chapters 4 and 8).
+A network is a sequence of linear blocks z_i = n^{-1/2} Σ_j W_ij φ_j + bias, from n channels, and nonlinearities. Its
+statistics follow a recursion over layers (theory: Roberts, Yaida & Hanin 2022, chapters 4 and 8).
 
 Pairs I = (a, b) are of inputs a, b ∈ {0, 1}, numbered 2a + b. With Ĝ the covariance of preactivations given all layers
-before, Θ̂_ij the tangent kernel between channels i and j, to first order in 1/width, which all of the following contain:
+before, Θ̂_ij the tangent kernel between channels i and j, to first order in 1/width, which all of the following
+contain:
 
     V_IJ = Cov(Ĝ_I, Ĝ_J)                    K₁ = E Ĝ - K,  Θ₁ = E Θ̂_ii - Θ
     D_IJ = E[z_i(a) z_i(b) ΔΘ̂_jj(J)]         F_IJ = E[z_i(a) z_j(b) ΔΘ̂_ij(a', b')]     for I = (a, a'), J = (b, b')
     A_IJ = E[ΔΘ̂_ii(I) ΔΘ̂_jj(J)]              B_IJ = E[ΔΘ̂_ij(a, b) ΔΘ̂_ij(a', b')]       for I = (a, a'), J = (b, b')
 
-for channels i ≠ j. A linear block acts on both pairs alike; between, sums over channels add 1/n times the covariances
-of one channel's products, and changes of the covariance go through the derivatives of F and G: with
-F(k, q1, q2) = E[φ(u)φ(v)] and G = E[φ'(u)φ'(v)] of Gaussian (u, v), k = E[uv], q1 = E[u²], q2 = E[v²], Price's theorem
-has F_k = G. Means of four values are quadratures over (u, v), exact for kinks, to rounding for smooth functions.
+for channels i ≠ j. A linear block acts on both pairs alike. A nonlinearity adds 1/n times the covariances of one
+channel's products, and changes of the covariance enter by derivatives of F and G: for Gaussian (u, v) with k = E[uv],
+q1 = E[u²], q2 = E[v²], F(k, q1, q2) = E[φ(u)φ(v)] and G = E[φ'(u)φ'(v)], and Price's theorem gives F_k = G. Means of
+four values are quadratures over (u, v), exact for kinks, to rounding for smooth functions.
 """
 
 from __future__ import annotations
@@ -45,12 +46,11 @@ _AT_ONCE = 64  # pairs of inputs
 
 @dataclass(frozen=True)
 class FiniteWidth:
-    """Kernels of random networks of the net's own widths, all (N1, N2), to first order in 1/width.
+    """Kernels of random networks with the net's own widths, all (N1, N2), to first order in 1/width.
 
-    nngp: E K̂ = K + K₁, of the covariance K̂ of outputs given all layers but the last (the kernel of the last features).
-    ntk: E Θ̂ = Θ + Θ₁, of the tangent kernel averaged over outputs, as `kernels.empirical` computes it.
-    nngp_std, ntk_std: the standard deviations of K̂ and Θ̂ over networks.
-    nngp_correction, ntk_correction: K₁ and Θ₁ alone.
+    nngp: E K̂ = K + K₁, of the covariance K̂ of outputs given all layers but the last (the kernel of the last
+    features). ntk: E Θ̂ = Θ + Θ₁, of the tangent kernel averaged over outputs, as computed by `kernels.empirical`.
+    nngp_std, ntk_std: the standard deviations of K̂ and Θ̂ over networks. nngp_correction, ntk_correction: K₁ and Θ₁.
     """
 
     nngp: np.ndarray
@@ -69,12 +69,12 @@ def finite_width(net: Network, x1: ArrayLike, x2: ArrayLike | None = None) -> Fi
     k = kernels.finite_width(net, x)
     k.ntk, k.ntk_std            # E Θ̂ and its standard deviation over networks of 64 channels
     ```
-    Takes dense layers in NTK parametrisation, `Scale`, and piecewise linear or smooth nonlinearities between, after
-    layers without weights such as `Flatten`; each layer counts with its own number of channels. Means of
-    scale-invariant nonlinearities have no correction on the diagonal. What is left out is of second order,
+    Supports dense layers in NTK parametrisation, `Scale`, and piecewise linear or smooth nonlinearities between them,
+    after layers without weights such as `Flatten`; each layer has its own number of channels. Means of
+    scale-invariant nonlinearities have no correction on the diagonal. The remaining error is of second order,
     (depth/width)².
 
-    Errors: InvalidTypeError where net is no `Sequential`; NetworkError names a layer whose law is not known.
+    Errors: InvalidTypeError if net is no `Sequential`; NetworkError names a layer whose distribution is unknown.
     Source: Roberts, Yaida & Hanin 2022; arXiv 2508.11522.
     """
     if not (hasattr(net, "layers") and hasattr(net, "signals")):
@@ -99,13 +99,13 @@ def finite_width(net: Network, x1: ArrayLike, x2: ArrayLike | None = None) -> Fi
 
 
 def _features(net: Network, x: ArrayLike) -> np.ndarray:
-    """What the first layer with weights reads, (N, C), in float64."""
+    """The input of the first layer with weights, (N, C), in float64."""
     values = np.asarray(net.lowered(np.asarray(x, np.float64))[0], np.float64)
     return values.reshape((len(values), -1))
 
 
 class _DenseStep(NamedTuple):
-    """K' = W_var K + b_var, from so many channels."""
+    """K' = W_var K + b_var, from `channels` channels."""
 
     W_var: float
     b_var: float
@@ -117,7 +117,7 @@ _REMEDY = "use kernels.monte_carlo for this network"
 
 
 def _blocks(net: Any, input_shape: tuple[int, ...]) -> tuple[list[_DenseStep], list[Any], int]:
-    """(linear blocks, nonlinearities between, outputs); NetworkError names a layer whose law is not known here."""
+    """(linear blocks, nonlinearities between, outputs); NetworkError names a layer whose distribution is unknown."""
     layers, signals = net.layers, net.signals(input_shape)
     groups: list[list[int]] = [[]]
     between: list[Any] = []
@@ -179,7 +179,7 @@ def _statistics(linear: list[_DenseStep], nonlinearities: list[Any], outputs: in
 
 
 def _next(state: _State, law: _Law, block: _DenseStep) -> _State:
-    """Through a nonlinearity and the linear block after it."""
+    """The state after a nonlinearity and the linear block that follows."""
     k, t, n, W = state.kernel, state.tangent, block.width, block.W_var
     jet, means = law.jet(k), law.products(k)
     g1, g2 = jet.g[:, :, None], jet.g[:, None, :]
@@ -230,7 +230,7 @@ def _with_own(slopes: np.ndarray, d: np.ndarray, f: np.ndarray) -> np.ndarray:
 
 
 class _Jet(NamedTuple):
-    """F and G at all pairs, (B, 4), and their derivatives by (k, q1, q2): gradients (3, ...), Hessians (3, 3, ...)."""
+    """F and G at all pairs, (B, 4), and their derivatives in (k, q1, q2): gradients (3, ...), Hessians (3, 3, ...)."""
 
     f: np.ndarray
     f_by: np.ndarray
@@ -259,7 +259,7 @@ _Form = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]  # of (k, q1, q2)
 
 
 class _Law:
-    """A nonlinearity φ: `value` and `slope` entry by entry, and Gaussian means of pairs and fours of them."""
+    """A nonlinearity φ: `value` and `slope` elementwise, and Gaussian means of pairs and quadruples of them."""
 
     def __init__(self, layer: Any) -> None:
         dual = layer.dual
@@ -271,7 +271,7 @@ class _Law:
         self.layer, self.dual = layer, dual
 
     def value(self, z: np.ndarray) -> np.ndarray:
-        """The nonlinearity φ(z), entry by entry."""
+        """The nonlinearity φ(z), elementwise."""
         return _entry_by_entry(_derivatives(self.layer, 0), z)[0]
 
     def slope(self, z: np.ndarray) -> np.ndarray:
@@ -282,10 +282,10 @@ class _Law:
         return _entry_by_entry(_derivatives(self.layer, 1), z)[0]
 
     def jet(self, k: np.ndarray) -> _Jet:
-        """F, G and their derivatives, of kernels (B, 4).
+        """F, G and their derivatives, for kernels (B, 4).
 
-        Where u and v are multiples of one another, a kink's G does not change and its F is linear along the changes
-        that can occur.
+        If u and v are multiples of one another, a kink's G is constant and its F linear along the possible
+        changes.
         """
         at: tuple[np.ndarray, ...] = (k, k[:, _FIRST], k[:, _SECOND])
         f, g = _entry_by_entry(_covariance(self.dual), *at)
@@ -317,7 +317,7 @@ class _Law:
     def _sites(self, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Values of (u, v), (B, nodes, 2), and weights (B, nodes).
 
-        Of smooth functions with as many nodes as give F and G of their closed forms to 1e-9; NetworkError if none do.
+        Smooth functions use enough nodes for F and G to match their closed forms to 1e-9; NetworkError if none suffice.
         """
         if self.kinked:
             return _polar(k, q1, q2)
@@ -339,8 +339,9 @@ class _Law:
 
 
 def _entry_by_entry(run: Callable[..., Sequence[jax.Array]], *arrays: np.ndarray) -> list[np.ndarray]:
-    """Results of a compiled function of entries, in float64. Padded to a power of 8 or, above 4,096, of 2, since a
-    program for a new size takes longer to compile than it runs."""
+    """Results of an elementwise compiled function, in float64. Inputs are padded to a power of 8 (above 4,096: of 2),
+    since compiling for a new size takes longer than running.
+    """
     size = arrays[0].size
     bits = (size - 1).bit_length()
     pad = (0, (1 << (bits if bits > 12 else -(-bits // 3) * 3)) - size)
@@ -394,7 +395,7 @@ def _smooth(form: _Form) -> tuple[_Form, _Form]:
 
 @lru_cache
 def _kink(slope: float) -> tuple[_Form, _Form]:
-    """F and G = odd² + even² (2/π) arcsin c of odd z + even |z|, with c = k/√(q1 q2)."""
+    """F, and G = odd² + even² (2/π) arcsin c, of odd z + even |z|, with c = k/√(q1 q2)."""
     even, odd = ((1 - slope) / 2) ** 2 * 2 / math.pi, ((1 + slope) / 2) ** 2
 
     def tangent(k: jax.Array, q1: jax.Array, q2: jax.Array) -> jax.Array:
@@ -415,7 +416,7 @@ def _closed_jet(forms: tuple[_Form, _Form]) -> Callable[..., list[jax.Array]]:
 
 
 def _hermite(k: np.ndarray, q1: np.ndarray, q2: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """At u = √q1 x and v = (k/√q1) x + √(q2 - k²/q1) y for all nodes x and y of N(0, 1)."""
+    """Nodes u = √q1 x and v = (k/√q1) x + √(q2 - k²/q1) y, for all nodes x and y of N(0, 1), and weights."""
     x, w = np.polynomial.hermite_e.hermegauss(count)
     root = np.sqrt(q1)
     along = np.divide(k, root, out=np.zeros_like(k), where=root > 0)
@@ -427,7 +428,7 @@ def _hermite(k: np.ndarray, q1: np.ndarray, q2: np.ndarray, count: int) -> tuple
 
 
 def _polar(k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """In polar coordinates, with panels between the angles at which u or v changes its sign."""
+    """Nodes in polar coordinates, with panels between the angles at which u or v changes sign, and weights."""
     scale = np.sqrt(q1 * q2)
     angle = np.arccos(np.clip(np.divide(k, scale, out=np.zeros_like(k), where=scale > 0), -1, 1))
     cuts = np.stack([0 * angle, angle, 0 * angle + math.pi, angle + math.pi, 0 * angle + 2 * math.pi], axis=1)

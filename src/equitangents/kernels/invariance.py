@@ -1,8 +1,8 @@
-"""Whether a kernel is invariant, k(ρ(g)x, ρ(g)x') = k(x, x') for all inputs, by its structure.
+"""Whether a kernel is invariant, k(ρ(g)x, ρ(g)x') = k(x, x') for all inputs, decided by its structure.
 
-A program is, if every operation carries moves of the positions before it to moves of those after it (see `moves`), up
-to one position. All entries of its tables are compared, for each generator of the group. Whatever has kernels says so
-of itself, by a method `invariant_under(action, input_shape)`; what says nothing is not known to be invariant.
+A program is invariant if every operation maps moves of the positions before it to moves of those after it (see
+`moves`), down to one position. All entries of its tables are compared, for each generator of the group. Other objects
+with kernels declare it by a method `invariant_under(action, input_shape)`; without it nothing is known.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def is_invariant(net: KernelFunction, action: GroupAction, *x: Any) -> bool:
     """Whether the kernel is known to be invariant for all inputs of the shape of x.
 
-    False where it does, and where `net` says nothing of itself.
+    False for inputs with masks or graphs, and if `net` declares nothing.
     """
     if any(map(is_structured, x)):
         return False
@@ -41,13 +41,13 @@ def known_invariant(net: Any, action: GroupAction, input_shape: tuple[int, ...])
 def draws_noise(net: Any) -> bool:
     """Whether `net` draws independent noise (dropout), so that x with itself differs from x with an equal input.
 
-    Then its kernel is no function of two inputs, and what holds of such functions does not hold of it.
+    Then its kernel is not a function of two inputs, and properties of such functions do not apply.
     """
     return bool(getattr(net, "draws_noise", False))
 
 
 def ops_are_invariant(ops: tuple[Any, ...], action: GroupAction, shape: tuple[int, ...]) -> bool:
-    """Whether operations from inputs of `shape` (*positions, channels) to one position keep what `action` moves."""
+    """Whether operations from inputs of `shape` (*positions, channels) to one position are invariant under `action`."""
     elements = action.group.generators if isinstance(action, Action) else (None,)
     return all(_carried(ops, action, g, shape) for g in elements)
 
@@ -66,7 +66,7 @@ def _carried(ops: tuple[Any, ...], action: GroupAction, g: Any, shape: tuple[int
 def outputs_move(
     ops: tuple[Any, ...], action: Action, shape: tuple[int, ...], moves: np.ndarray, *, one_sided: bool = False
 ) -> bool:
-    """Whether operations carry what `action` moves to moves[i] of output positions, for each generator g_i.
+    """Whether operations map the moves of `action` to moves[i] of output positions, for each generator g_i.
 
     one_sided: only one of the two inputs moves, K(ρ(g)x, x')(m p, p') = K(x, x')(p, p').
     """
@@ -82,7 +82,7 @@ def outputs_move(
 
 
 def _reads_products(ops: tuple[Any, ...]) -> bool:
-    """Whether no more is read of inputs than inner products, which orthogonal maps of channels keep, not means."""
+    """Whether inputs enter only by inner products, which orthogonal maps of channels preserve, not by means."""
     for op in ops:
         if op.affine is not None:
             return True

@@ -36,19 +36,19 @@ class GridLevel:
 
     @property
     def grid(self) -> GridLevel:
-        """Itself, which levels of a group are not."""
+        """This level; levels of a group have no grid."""
         return self
 
     def after(self, op: Operation) -> GridLevel:
-        """The level after an operation; raises MixedOffsetsError where that mixes pair offsets."""
+        """The level after an operation; raises MixedOffsetsError if the operation mixes pair offsets."""
         return GridLevel(*op.grid_after(self.shape, self.wrap))
 
     def joins(self, other: Level) -> bool:
-        """Whether branches that end on both may be added."""
+        """Whether branches that end on these two levels may be added."""
         return self.shape == other.shape
 
     def common(self, other: GridLevel) -> GridLevel:
-        """A torus only if the other is: once a branch breaks it, the field is kept where all branches have it."""
+        """The level of two joined branches: a torus only if both are, since the field is kept where all have it."""
         return replace(self, wrap=self.wrap and other.wrap)
 
     @property
@@ -80,7 +80,7 @@ class GridLevel:
         return int(np.maximum(np.array(self.shape) - steps, 0).prod(axis=1).sum())
 
     def offsets_within(self, labels: np.ndarray) -> np.ndarray:
-        """The offsets between positions of one block, int32 (F, d); −1 is none."""
+        """The offsets between positions of one block, int32 (F, d); label −1 is no block."""
         blocks = [np.flatnonzero(labels == block) for block in range(labels.max() + 1)]
         return np.array(_needed_offsets(self, blocks), np.int32)
 
@@ -99,7 +99,7 @@ class GridLevel:
 
 @dataclass(frozen=True)
 class TableLevel:
-    """Positions moved by a group; row q of the table holds the partners of all positions."""
+    """Positions moved by a group; row q of the table holds the partners of all positions under q."""
 
     on_grid: ClassVar[Literal[False]] = False
     shape: ClassVar[tuple[int, ...]] = ()
@@ -108,7 +108,7 @@ class TableLevel:
 
     @property
     def tables(self) -> dict[str, np.ndarray]:
-        """Where the group moves positions, by key."""
+        """The group's position tables, by key."""
         return {self.table.key: self.table.array}
 
     @property
@@ -118,7 +118,7 @@ class TableLevel:
 
     @property
     def grid(self) -> NoReturn:
-        """None, where a group moves the positions."""
+        """None: a group moves the positions."""
         raise TypeError("a level whose positions a group moves is no grid")
 
     @property
@@ -135,11 +135,11 @@ class TableLevel:
         return np.asarray(_elements(self.table)[first, second])
 
     def held(self, offsets: np.ndarray) -> int:
-        """The number of positions with a partner, summed over offsets: all have one."""
+        """The number of positions with a partner, summed over offsets; every position has one."""
         return len(offsets) * self.positions
 
     def offsets_within(self, labels: np.ndarray) -> np.ndarray:
-        """The elements that join two positions of one block, int32 (F,); −1 is none."""
+        """The elements that join two positions of one block, int32 (F,); label −1 is no block."""
         moved = self.table.array
         if labels.max() == 0 and (labels == 0).all():
             return np.arange(len(moved), dtype=np.int32)
@@ -158,11 +158,11 @@ class TableLevel:
         return np.flatnonzero(joined.any(axis=1)).astype(np.int32)
 
     def joins(self, other: Level) -> bool:
-        """Whether branches that end on both may be added."""
+        """Whether branches that end on these two levels may be added."""
         return self == other
 
     def common(self, other: TableLevel) -> TableLevel:
-        """Itself."""
+        """This level."""
         return self
 
     def at_one_position(self) -> TableLevel:
@@ -202,7 +202,7 @@ def _finer(deltas: np.ndarray, box: Box, level: GridLevel, axes: slice) -> np.nd
 
 @lru_cache(maxsize=8)
 def _elements(table: FrozenArray) -> np.ndarray:
-    """(P, P'): which element of a group moves a position to another; row q of the table holds where q moves each."""
+    """The element of a group that moves a position to another, (P, P'); row q of the table holds the images under q."""
     rows, columns = table.array.shape
     found = np.empty((columns, columns), np.int64)
     found[np.arange(columns), table.array] = np.arange(rows)[:, None]

@@ -1,11 +1,11 @@
-"""Operations of programs: windows, linear layers, nonlinearities, pools; what planners, costs and engines ask of them.
+"""Operations of programs: windows, linear layers, nonlinearities, pools, and their properties.
 
-Planners, costs and engines walk over programs by what operations say; only their rules ask which operation it is.
+Planners, costs and engines use the properties of operations; only engines' rules distinguish their types.
 
-Where a group moves positions before an operation, those after it move, too: m[p] is where position p goes. A field is
-moved where K_g(m p, m p') = K(p, p') for all pairs of positions, whatever K is. A window is carried along if an order
-of its slots takes the moved window of every position to that of another position. All entries of all tables are
-compared, and no values of inputs.
+If a group moves positions before an operation, those after it move, too: m[p] is the image of position p. A field is
+moved if K_g(m p, m p') = K(p, p') for all pairs of positions, whatever K is. Windows are moved if some order of their
+slots maps the moved window of every position to that of another position. All entries of all tables are compared, and
+no values of inputs.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Moves = Int[np.ndarray, " positions"]
 
 
 class HashedOnce:
-    """Frozen dataclasses that remember their hash, for use as cache keys.
+    """Base of frozen dataclasses that cache their hash, for use as cache keys.
 
-    They name `__hash__` themselves, since dataclasses make one otherwise. A copy in another process hashes anew.
+    They define `__hash__` explicitly, since dataclasses generate one otherwise. A copy in another process hashes again.
     """
 
     def __hash__(self) -> int:
@@ -84,7 +84,7 @@ class MixedOffsetsError(Exception):
 class Operation:
     """An operation of a program, with properties for planners, costs and engines.
 
-    One that says nothing mixes pair offsets, reads one position at a time, and holds no other operations.
+    By default it mixes pair offsets, reads one position at a time, and holds no other operations.
     """
 
     label: ClassVar[str]  # how messages name it, where that is not its class
@@ -125,11 +125,11 @@ class Operation:
 
     @property
     def shares(self) -> tuple[float, ...] | None:
-        """The shares of the channels of branches that it puts side by side; None where it does not."""
+        """The fractions of channels of concatenated branches; None if it does not concatenate."""
         return None
 
     def with_held(self, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Self:
-        """The operation with every list that it holds changed."""
+        """The operation with `change` applied to every list of operations that it holds."""
         return replace(self, branches=tuple(map(change, self.held))) if self.held else self  # type: ignore[type-var]
 
     def positions_after(self, positions: int) -> int:
@@ -137,7 +137,7 @@ class Operation:
         return positions
 
     def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
-        """Where positions after it go if those before it move by a permutation, see `moves`; none: it is not known.
+        """Possible moves of output positions if input positions move by a permutation (see `moves`); none: unknown.
 
         one_sided: only one of the two inputs moves, K(m p, p') = K_g(p, p'): weights read positions in the same order.
         """
@@ -145,42 +145,42 @@ class Operation:
             yield moves
 
     def blocks_after(self, labels: np.ndarray) -> np.ndarray:
-        """The block of each position, −1 where dropped, after it joins blocks."""
+        """The block of each position, −1 where dropped, after the operation merges blocks."""
         return labels
 
     def at_one_position(self) -> Self:
-        """It on fields that have one position left, since they are the same everywhere."""
+        """The operation on fields with one remaining position, for fields that are the same everywhere."""
         return self
 
     def products(self, positions: int) -> int:
-        """Multiply-adds of a pair of inputs in its sums over positions, of K and of Θ."""
+        """Multiply-adds per pair of inputs in sums over positions, for K and Θ."""
         return 0
 
     def grid_after(self, shape: tuple[int, ...], torus: bool) -> tuple[tuple[int, ...], bool]:
-        """(the grid after it, whether that is a torus); raises MixedOffsetsError where it mixes pair offsets."""
+        """(the grid after the operation, whether it is a torus); raises MixedOffsetsError if it mixes pair offsets."""
         if not self.stays:
             raise MixedOffsetsError("pooling before a later layer mixes pair offsets")
         return shape, torus
 
     def offset_before(self, step: tuple[int, ...]) -> tuple[int, ...]:
-        """The offset before the operation of pairs whose offset after it is `step`."""
+        """The offset before the operation of pairs with offset `step` after it."""
         return step
 
     def elements_after(self, level: L, lifted: L, folded: bool) -> L:
-        """Where a group has moved positions after it: on `level` as before, or on the elements, `lifted`.
+        """The level after the operation for a group: `level` as before, or the elements, `lifted`.
 
-        `folded`: these stand on the grid. Raises MixedOffsetsError where it mixes pair offsets.
+        `folded`: the elements are on the grid. Raises MixedOffsetsError if it mixes pair offsets.
         """
         raise MixedOffsetsError("a convolution before the lift, or pooling before a later layer, mixes pair offsets")
 
 
 class Pointwise(Operation):
-    """An operation that does the same at each position."""
+    """An operation that acts identically at each position."""
 
     stays: ClassVar[bool] = True
 
     def elements_after(self, level: L, lifted: L, folded: bool) -> L:
-        """Unchanged, since it acts at each position."""
+        """The level, unchanged."""
         return level
 
 
@@ -196,7 +196,7 @@ def box_table(
     low: tuple[int, ...],
     wrap: bool,
 ) -> Int[np.ndarray, "out slots"]:
-    """The positions that each window of a box reads, OUTSIDE beyond the grid."""
+    """The positions that each window of a box reads; OUTSIDE beyond the grid."""
     flat, outside = np.zeros((1, 1), np.int64), np.zeros((1, 1), bool)
     for n, count, width, step, pad in zip(in_shape, out_shape, window, stride, low, strict=True):
         axis = np.arange(count)[:, None] * step - pad + np.arange(width)
@@ -215,7 +215,7 @@ def by_order(table: np.ndarray, moves: Moves) -> Iterator[Moves]:
 
 
 def by_slots(table: np.ndarray, weights: np.ndarray | None, moves: Moves) -> Iterator[Moves]:
-    """Moves of windows that are read slot by slot, K'(p, p') = Σ_u w_u K(p_u, p'_u), from likely to unlikely."""
+    """Moves of windows read slot by slot, K'(p, p') = Σ_u w_u K(p_u, p'_u), the most likely first."""
     moved = np.where(table < 0, OUTSIDE, moves[table])
     yield from by_order(table, moves)
     first = int((table >= 0).sum(axis=1).argmax())
@@ -233,14 +233,14 @@ def by_slots(table: np.ndarray, weights: np.ndarray | None, moves: Moves) -> Ite
 
 
 def by_sets(table: np.ndarray, moves: Moves) -> Iterator[Moves]:
-    """Moves of windows whose positions are read in all pairs, K'(p, p') = mean over u, u' of K(p_u, p'_u')."""
+    """Moves of windows read in all pairs, K'(p, p') = mean over u, u' of K(p_u, p'_u')."""
     found = _rows(np.sort(np.where(table < 0, OUTSIDE, moves[table]), axis=1), np.sort(table, axis=1))
     if found is not None:
         yield found
 
 
 def by_blocks(labels: np.ndarray, blocks: int, moves: Moves) -> Iterator[Moves]:
-    """Moves of blocks, if those of one block go to one block, and those of none to none."""
+    """Moves of blocks, if each block is mapped to a block, and dropped positions to dropped ones."""
     found = np.full(blocks, OUTSIDE)
     inside = labels >= 0
     found[labels[inside]] = labels[moves[inside]]
@@ -251,7 +251,7 @@ def by_blocks(labels: np.ndarray, blocks: int, moves: Moves) -> Iterator[Moves]:
 
 
 def of_none(moves: Moves) -> Iterator[Moves]:
-    """The moves, if they leave all positions where they are."""
+    """The moves, if they fix all positions."""
     if np.array_equal(moves, np.arange(len(moves))):
         yield moves
 
@@ -266,7 +266,7 @@ def by_matrix(matrix: np.ndarray, moves: Moves) -> Iterator[Moves]:
 
 
 def _rows(moved: np.ndarray, table: np.ndarray) -> Moves | None:
-    """The permutation m with table[m[i]] = moved[i] for all rows, if there is one; equal rows are as one."""
+    """The permutation m with table[m[i]] = moved[i] for all rows, if it exists; equal rows are interchangeable."""
     mixed = np.random.default_rng(0).standard_normal(table.shape[1])  # finds candidates, which are then compared
     here, there = (np.argsort(rows @ mixed, kind="stable") for rows in (moved, table))
     found = np.empty(len(table), np.int64)
@@ -291,7 +291,7 @@ class Box(Operation):
 
     @property
     def span(self) -> int:  # type: ignore[override]
-        """The positions of a window that lie on the grid, at most."""
+        """The largest number of a window's positions inside the grid."""
         return math.prod(map(min, self.window, self.in_shape))
 
     @property
@@ -301,7 +301,7 @@ class Box(Operation):
 
     @property
     def reads_sizes(self) -> bool:  # type: ignore[override]
-        """Whether it has windows that smaller inputs have fewer of."""
+        """Whether smaller inputs have fewer windows."""
         return not self.is_padded and any(n > 1 for n in (*self.window, *self.stride))
 
     @property
@@ -310,7 +310,7 @@ class Box(Operation):
         return box_table(self.in_shape, self.out_shape, self.window, self.stride, self.low, self.wrap)
 
     def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
-        """Yield permutations of windows, which are read slot by slot; alone, slots keep their order."""
+        """Yield permutations of windows read slot by slot; if one-sided, slots keep their order."""
         return by_order(self.table, moves) if one_sided else by_slots(self.table, None, moves)
 
     @property
@@ -327,24 +327,24 @@ class Box(Operation):
 
     @property
     def keeps_constants(self) -> bool:  # type: ignore[override]
-        """Whether each window is like the others, on a torus."""
+        """Whether all windows are equivalent, as on a torus."""
         return self.wrap and set(self.stride) == {1}
 
     def positions_after(self, positions: int) -> int:
         return int(np.prod(self.out_shape, dtype=np.int64))
 
     def grid_after(self, shape: tuple[int, ...], torus: bool) -> tuple[tuple[int, ...], bool]:
-        """The grid of windows; raises MixedOffsetsError where these read around a torus that is none any more."""
+        """The grid of windows; raises MixedOffsetsError for circular windows on a grid that is no longer a torus."""
         if self.wrap and not torus:
             raise MixedOffsetsError("circular padding after a layer that breaks the torus mixes pair offsets")
         return self.out_shape, self.wrap and all(n % s == 0 for n, s in zip(self.in_shape, self.stride, strict=True))
 
     def offset_before(self, step: tuple[int, ...]) -> tuple[int, ...]:
-        """A stride of s multiplies the offsets below it by s."""
+        """The offset times the stride."""
         return tuple(m * s for m, s in zip(step, self.stride, strict=True))
 
     def elements_after(self, level: L, lifted: L, folded: bool) -> L:
-        """Where they were, if the elements of a folded group stand on the grid."""
+        """The level as before, if the elements of a folded group are on the grid."""
         return level if folded else super().elements_after(level, lifted, folded)
 
 
@@ -368,13 +368,13 @@ class IndexTable(Operation):
         return int(self.index.array.shape[1])
 
     def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
-        """Yield permutations of windows, which are read slot by slot; alone, slots keep their order."""
+        """Yield permutations of windows read slot by slot; if one-sided, slots keep their order."""
         index = self.index.array
         return by_order(index, moves) if one_sided else by_slots(index, self.weights.array, moves)
 
     @property
     def is_total(self) -> bool:  # type: ignore[override]
-        """Whether every window holds every position it can read equally often."""
+        """Whether every window contains every position equally often."""
         index, weights = np.sort(self.index.array, axis=1), self.weights.array
         return bool((index == index[0]).all() and np.ptp(weights) <= 1e-15 * np.abs(weights).max())
 
@@ -386,7 +386,7 @@ class IndexTable(Operation):
         return len(self.index.array)
 
     def elements_after(self, level: L, lifted: L, folded: bool) -> L:
-        """The elements, on which the first table lifts."""
+        """The elements, to which the first table lifts."""
         return lifted
 
 
@@ -409,11 +409,11 @@ class Affine(Pointwise):
         return None
 
     def scaled(self, weights: float, bias: float) -> Self:
-        """It with the variances of weights and bias times these numbers."""
+        """The operation with the variances of weights and bias multiplied by these factors."""
         return replace(self, W_var=self.W_var * weights, b_var=self.b_var * bias)
 
     def with_bias(self, factor: Any) -> Self:
-        """It with `factor` times the standard deviation of the bias, which may be traced."""
+        """The operation with the standard deviation of the bias multiplied by `factor`, which may be traced."""
         return replace(self, b_var=(self.b_var**0.5 * factor) ** 2)
 
 
@@ -427,16 +427,16 @@ class RatedAffine(Affine):
 
     @property
     def rates(self) -> tuple[float, float]:
-        """The rates of the weights and of the bias, in this order."""
+        """(rate of the weights, rate of the bias)."""
         return self.weight_rate, self.bias_rate
 
     def scaled(self, weights: float, bias: float) -> Self:
-        """It with variances and rates of weights and bias times these numbers."""
+        """The operation with variances and rates of weights and bias multiplied by these factors."""
         found = super().scaled(weights, bias)
         return replace(found, weight_rate=self.weight_rate * weights, bias_rate=self.bias_rate * bias)
 
     def with_bias(self, factor: Any) -> Self:
-        """It with `factor` times the standard deviation of the bias, and its rate."""
+        """The operation with the standard deviation of the bias multiplied by `factor`, and its rate accordingly."""
         return replace(super().with_bias(factor), bias_rate=self.bias_rate * factor**2)
 
     @property
@@ -459,14 +459,14 @@ class Dual(Pointwise):
 
 @dataclass(frozen=True)
 class Decouple(Operation):
-    """Different positions share no weights: K and Θ vanish where p ≠ p'."""
+    """Independent weights per position: K and Θ vanish for p ≠ p'."""
 
     is_positional: ClassVar[bool] = True
     stays: ClassVar[bool] = True
     numbers_pass: ClassVar[bool] = True
 
     def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
-        """The same; alone, only the identity, since each position has its own weights."""
+        """The same moves; if one-sided, only the identity, since each position has its own weights."""
         return of_none(moves) if one_sided else iter((moves,))
 
 
@@ -474,7 +474,7 @@ class Decouple(Operation):
 class Blocks(Operation):
     """An operation on blocks of positions; those with label -1 are dropped.
 
-    `box` are the windows on a grid that the blocks are, if they are any.
+    `box`: the blocks as windows on a grid, if possible.
     """
 
     labels: FrozenArray  # int32 (positions,), block number or -1
@@ -496,7 +496,7 @@ class Blocks(Operation):
         return self.blocks
 
     def products(self, positions: int) -> int:
-        """A position is in one block at most."""
+        """Multiply-adds; each position is in at most one block."""
         return 2 * positions * (positions + self.blocks)
 
 
@@ -509,13 +509,13 @@ class Pool(Blocks):
     numbers_pass: ClassVar[bool] = True
 
     def blocks_after(self, labels: np.ndarray) -> np.ndarray:
-        """The block of the block that each position is in."""
+        """The block of the block that contains each position."""
         return np.where(labels >= 0, self.labels.array[np.maximum(labels, 0)], -1).astype(np.int32)
 
 
 @dataclass(frozen=True)
 class WindowPool(Operation):
-    """Average over windows that overlap, leave gaps or are padded: K'(p,p') = mean over u, u' of K(s·p+u, s·p'+u')."""
+    """Average over windows with overlaps, gaps or padding: K'(p,p') = mean over u, u' of K(s·p+u, s·p'+u')."""
 
     is_positional: ClassVar[bool] = True
     is_pool: ClassVar[bool] = True
@@ -544,7 +544,7 @@ class Flattening(Operation):
     numbers_pass: ClassVar[bool] = True
 
     def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
-        """None moves where one is left; alone, only from the identity, since each position has its own weights."""
+        """The move of one position; if one-sided, only for the identity, since each position has its own weights."""
         return (found[:1] * 0 for found in (of_none(moves) if one_sided else (moves,)))
 
     def positions_after(self, positions: int) -> int:
@@ -561,5 +561,5 @@ class Standardise(Pointwise):
     eps: float
 
     def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
-        """As before it, since the deviation is over all positions."""
+        """The same moves, since the standard deviation is over all positions."""
         yield moves

@@ -1,6 +1,6 @@
 """Averages over orbits: invariant kernels, from any network and any action of a finite group.
 
-Θ_inv(x, x') = (1/|G|) Σ_g Θ(x, ρ(g)x') where Θ(ρ(g)x, ρ(g)x') = Θ(x, x'); without that, the mean over both orbits,
+Θ_inv(x, x') = (1/|G|) Σ_g Θ(x, ρ(g)x') if Θ(ρ(g)x, ρ(g)x') = Θ(x, x'); otherwise the mean over both orbits,
 (1/|G|²) Σ_{g,h} Θ(ρ(g)x, ρ(h)x').   Source: arXiv 2403.03103, arXiv 2406.06504 (Theorem 5.1).
 """
 
@@ -34,26 +34,26 @@ logger = logging.getLogger("equitangents")
 
 @dataclass(frozen=True)
 class OrbitAverage:
-    """The invariant kernel made from `base` by `action`; it has `.kernel` as a network has."""
+    """The invariant kernel of the network `base` averaged over `action`; `.kernel` as for a network."""
 
     base: KernelFunction
     action: Action
 
     @property
     def samples_rotations(self) -> bool:
-        """Whether the base may sample rotations as finely as the inputs of each call ask for."""
+        """Whether the base may sample rotations at a resolution chosen from the inputs of each call."""
         return bool(getattr(self.base, "samples_rotations", False))
 
     def sampled_for(self, x: ArrayLike) -> Self:
-        """This average, its base sampled as inputs x ask for."""
+        """This average, with the base's sampling of rotations fixed at the resolution for inputs x."""
         return replace(self, base=sampled_for(self.base, lambda: x))
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """Orbit-averaged NNGP and NTK, (N1, N2); `.notes` says whether one orbit was averaged or both.
 
-        One orbit suffices where the base is known to be invariant, by what it says of itself, whatever the inputs.
+        One orbit suffices if the base is known to be invariant by its structure, whatever the inputs.
 
-        Raises MemoryLimitError where they cannot fit in memory three times: the sum, one term, and both added.
+        Raises MemoryLimitError if three copies cannot fit in memory: the sum, one term, and their sum.
         """
         x1, x2 = as_array("x1", x1), as_array("x2", x2)
         dtype, order = working_dtype(x1, x2), self.action.group.order
@@ -91,12 +91,12 @@ class OrbitAverage:
         return repeated(runs, math.prod(input_shape) * np.dtype(dtype).itemsize * columns)
 
     def invariant_under(self, action: GroupAction, input_shape: tuple[int, ...]) -> bool:
-        """Whether it is known to be invariant: under the action that it is an average over."""
+        """Whether the average is known to be invariant: under its own action."""
         return action == self.action
 
     @property
     def draws_noise(self) -> bool:
-        """As what is averaged."""
+        """Whether the base draws noise."""
         return draws_noise(self.base)
 
 
@@ -123,15 +123,15 @@ def _both_orbits(kernel: KernelOf, nodes: GroupNodes, x1: Any, x2: Any) -> Sums:
 
 
 def as_array(name: str, x: Any) -> Any:
-    """Arrays, inputs with masks or graphs, and None unchanged; anything else as a checked array."""
+    """Arrays, inputs with masks or graphs, and None unchanged; anything else converted to a checked array."""
     return x if x is None or isinstance(x, np.ndarray | jax.Array) or is_structured(x) else check_array(name, x)
 
 
 def orbit_average(net: KernelFunction, action: Action) -> OrbitAverage:
     """The invariant kernel of any network and any action: (1/|G|) Σ_g Θ(x, ρ(g)x').
 
-    Where the base is not known to be invariant, both orbits are averaged. Networks know by their layers; an object of
-    your own says so by a method `invariant_under(action, input_shape) -> bool`, true for all inputs of this shape.
+    If the base is not known to be invariant, both orbits are averaged. Networks determine this by their layers; other
+    objects declare it by a method `invariant_under(action, input_shape) -> bool`, true for all inputs of this shape.
     """
     if not hasattr(net, "kernel"):
         raise InvalidTypeError("net", net, "a network, or anything with .kernel(x1, x2)")

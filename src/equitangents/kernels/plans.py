@@ -1,19 +1,19 @@
-"""Plans of programs: by pair offset where layers keep it, in stages between pools, else over all pairs of positions.
+"""Plans of programs: by pair offset if layers keep it, in stages between pools, else over all pairs of positions.
 
 field operations → readout (blocks of positions, then their mean) → operations on plain vectors. A flattening readout
-needs one offset, a global pool all of them, pooling in blocks those that join two positions of one block. Branches are
-one list of steps, where a field is kept and added again.
+needs one offset, a global pool all of them, pooling in blocks those that join two positions of one block. Branches
+become one list of steps, with a field stored and added later.
 
-Plans are shortened after a window that holds every position alike: the field at an offset is then constant, and one
-position stands for all. Later windows of a group change nothing, and nonlinearities act once per offset instead of once
-per position. Source: full windows make group convolutions depend on the relative element alone (arXiv 2406.06504,
-Thm 5.2).
+Plans are shortened after a window that contains every position equally often: the field at an offset is then constant,
+and one position represents all. Later windows of a group change nothing, and nonlinearities act once per offset instead
+of once per position. Source: full windows make group convolutions depend on the relative element only (arXiv
+2406.06504, Thm 5.2).
 
 Compiled engines run one stage up to each pool, and one after the last. After a pool over windows of side w and stride
 s, the offset Q of the coarse field is a sum over the fine offsets sQ + r with |r| < w along each axis, each over the
-positions where both ends fall into the windows. Every fine offset is run once and added into the coarse offsets that it
-falls into, so that what is held is one coarse field over pairs of positions. The next stage begins with it as the first
-one does with the signals. What residual branches around the pool add after it is held in the same way.
+positions where both ends are in the windows. Every fine offset is run once and added to its coarse offsets, so that
+only one coarse field over pairs of positions is stored. The next stage starts from it as the first one does from the
+signals. Fields that residual branches around the pool add after it are stored in the same way.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from equitangents.kernels.result import Part
 
 @dataclass(frozen=True)
 class Fork(Operation):
-    """The field is kept in `slot`, and the branch goes on with it."""
+    """Store the field in `slot`, and continue the branch with it."""
 
     stays: ClassVar[bool] = True
     keeps_constants: ClassVar[bool] = True
@@ -44,7 +44,7 @@ class Fork(Operation):
 
 @dataclass(frozen=True)
 class Restore(Operation):
-    """The next of several branches begins: the field is again what was kept in `slot`, and stays there."""
+    """Start the next branch: the field is again that in `slot`, which stays stored."""
 
     label: ClassVar[str] = "parallel branches"
     stays: ClassVar[bool] = True
@@ -54,9 +54,9 @@ class Restore(Operation):
 
 @dataclass(frozen=True)
 class AddSaved(Operation):
-    """Add the field that was kept in `slot`.
+    """Add the field stored in `slot`.
 
-    With `shares` (w of what was kept, w' of the other) channels are put side by side, so that no means are multiplied.
+    With `shares` (w of the stored field, w' of the other) channels are concatenated, so that no means are multiplied.
     """
 
     stays: ClassVar[bool] = True
@@ -71,9 +71,9 @@ AnyPool = Pool | WindowPool
 
 
 def unrolled(ops: tuple[Op, ...], slot: int = 0) -> tuple[Step, ...]:
-    """All operations, one after another: of several branches each begins with what `slot` keeps.
+    """All operations in one sequence; each of several branches starts with the field in `slot`.
 
-    What the branches before have made is then kept in the next slot.
+    The sum of the preceding branches is stored in the next slot meanwhile.
     """
     steps: list[Step] = []
     for op in ops:
@@ -95,9 +95,9 @@ def unrolled(ops: tuple[Op, ...], slot: int = 0) -> tuple[Step, ...]:
 class Stage:
     """Run `steps` along `offsets`, from the signals, or from the stage before after its `pool`.
 
-    `own[j]` are the offsets of stage j that the diagonal offset of this one needs: they give the variances after the
-    pool. `carried` are the slots in which branches around the pool keep a field, each with the level of the stage
-    before at which it is kept.
+    `own[j]` are the offsets of stage j needed for the diagonal offset of this one: they give the variances after the
+    pool. `carried` are the slots in which branches around the pool store a field, each with the level of the stage
+    before at which it is stored.
     """
 
     steps: tuple[Step, ...]
@@ -110,7 +110,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class OffsetPlan(HashedOnce):
-    """Run the stages, weigh the pairs that `labels` puts into one block, then run `vector`."""
+    """Run the stages, sum over pairs that `labels` puts into one block with weights, then run `vector`."""
 
     stages: tuple[Stage, ...]
     labels: FrozenArray  # int32 (P,), blocks of the readout, -1 where dropped
@@ -124,7 +124,7 @@ class OffsetPlan(HashedOnce):
 
     @property
     def last(self) -> Stage:
-        """The stage that is read out, the only one where no pool stands between layers."""
+        """The stage that is read out; the only one if there is no pool between layers."""
         return self.stages[-1]
 
     @property
@@ -144,14 +144,14 @@ class OffsetPlan(HashedOnce):
 
     @property
     def positions(self) -> int:
-        """Positions of the largest field at one offset: the numbers in the largest field of two inputs."""
+        """Positions of the largest field at one offset: its number of values per pair of inputs."""
         return max(level.positions for level in self.levels)
 
     numbers = positions
 
     @property
     def tables(self) -> dict[str, np.ndarray]:
-        """The index tables that it needs, by key."""
+        """The index tables that the plan needs, by key."""
         arrays = (self.labels, *(array for stage in self.stages for array in (stage.offsets, *stage.own)))
         found = {array.key: array.array for array in arrays}
         return found | {key: table for thing in (*self.steps, *self.levels) for key, table in thing.tables.items()}
@@ -159,7 +159,7 @@ class OffsetPlan(HashedOnce):
 
 @dataclass(frozen=True)
 class PairPlan:
-    """Run all steps over all pairs of positions; `why` says what mixes pair offsets."""
+    """Run all steps over all pairs of positions; `why` names the layer that mixes pair offsets."""
 
     steps: tuple[Step, ...]
     sizes: tuple[int, ...]  # positions before each step, and after the last
@@ -169,12 +169,12 @@ class PairPlan:
 
     @property
     def numbers(self) -> int:
-        """Numbers in the largest field of two inputs: one per pair of positions."""
+        """Number of values in the largest field per pair of inputs: one per pair of positions."""
         return max(self.sizes) ** 2
 
     @property
     def tables(self) -> dict[str, np.ndarray]:
-        """The index tables that it needs, by key."""
+        """The index tables that the plan needs, by key."""
         return {key: table for step in self.steps for key, table in step.tables.items()}
 
     @property
@@ -195,7 +195,7 @@ class _Part:
 
 @lru_cache(maxsize=256)
 def plan(program: Program, staged: bool = False) -> OffsetPlan | PairPlan:
-    """The cheaper exact way to run `program`; `staged`: of an engine that runs stages."""
+    """The cheapest exact plan for `program`; `staged`: for an engine that runs stages."""
     if staged and (found := plan(program)).form == "offsets":
         return found
     field, readout, vector = split(program.ops)
@@ -224,7 +224,7 @@ def plan(program: Program, staged: bool = False) -> OffsetPlan | PairPlan:
 class FieldPlan:
     """Run `plan`, which has no readout, and keep the wanted pairs of positions of the level `last`.
 
-    By pair offset there are values (offsets, first positions), over all pairs (positions, positions); see `places`.
+    Values are (offsets, first positions) by pair offset, or (positions, positions) over all pairs; see `places`.
     """
 
     plan: OffsetPlan | PairPlan
@@ -233,16 +233,16 @@ class FieldPlan:
 
     @property
     def values(self) -> int:
-        """Numbers per pair of inputs before the wanted ones are selected."""
+        """Number of values per pair of inputs before the wanted ones are selected."""
         count = self.part.count
         return count * (count if self.last is None else len(_wanted(self.part, self.last)))
 
 
 @lru_cache(maxsize=64)
 def field_plan(program: Program, part: Part, staged: bool = False) -> FieldPlan:
-    """The cheaper exact way to the wanted part of a program's field; `staged`: of an engine that runs stages.
+    """The cheapest exact plan for the wanted part of a program's field; `staged`: for an engine that runs stages.
 
-    What a readout would sum is kept: no position has a label.
+    Pairs are kept instead of summed by a readout: no position has a label.
     """
     if staged and (found := field_plan(program, part)).plan.form == "offsets":
         return found
@@ -257,7 +257,7 @@ def field_plan(program: Program, part: Part, staged: bool = False) -> FieldPlan:
 
 @lru_cache(maxsize=8)
 def places(plan: FieldPlan) -> np.ndarray:
-    """Where each wanted pair lies among the values, one after another: int64 of the shape `part.tail`."""
+    """The index of each wanted pair among the flattened values: int64 of the shape `part.tail`."""
     first, second = plan.part.positions()
     if plan.last is None:
         return first * plan.part.count + second
@@ -266,17 +266,17 @@ def places(plan: FieldPlan) -> np.ndarray:
 
 
 def _wanted(part: Part, last: Level) -> np.ndarray:
-    """The numbers of the wanted pair offsets among all, in ascending order."""
+    """The indices of the wanted pair offsets, in ascending order."""
     if part.kind == "all":
         return np.arange(last.offset_count)
     return np.unique(last.offset_numbers(*part.positions()))
 
 
 def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op, ...]]:
-    """(operations on the field, readout, operations on vectors): the readout ends where one position is left for good.
+    """(operations on the field, readout, operations on vectors): the readout ends where only one position remains.
 
-    It starts after the last operation that pooling would not commute with, branches that pool among them. A program
-    without positions is all vector.
+    It starts after the last operation that does not commute with pooling, including branches that pool. A program
+    without positions consists of vector operations.
     """
     first = 0
     for i, op in enumerate(ops):
@@ -300,7 +300,7 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
 
 
 def compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray, tuple[Op, ...]]:
-    """Block labels of all pooling together, and the dense layers between, which commute with it."""
+    """Block labels of the combined pooling, and the dense layers between the pools, which commute with it."""
     labels = np.arange(positions, dtype=np.int32)
     for op in readout:
         labels = op.blocks_after(labels)
@@ -312,12 +312,12 @@ def compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray
 
 
 def has_dual(steps: tuple[Any, ...]) -> bool:
-    """Whether any step needs the variances, i.e. is a nonlinearity or adds branches."""
+    """Whether any step needs variances: a nonlinearity or a sum of branches."""
     return any(step.needs_variances for step in steps)
 
 
 def over_all_pairs(program: Program, why: str) -> PairPlan:
-    """The plan that carries all pairs of positions; `why` says what leaves no other."""
+    """The plan over all pairs of positions; `why` is the reason."""
     if program.lift is not None and program.lift.folded > 1:
         raise ValueError("a folded program holds no pairs of positions of different rotations")
     steps, sizes = unrolled(program.ops), [int(np.prod(program.shape, dtype=np.int64))]
@@ -330,9 +330,9 @@ def over_all_pairs(program: Program, why: str) -> PairPlan:
 
 
 def _parts(field: tuple[Op, ...], program: Program, staged: bool) -> list[_Part]:
-    """The operations between pools, if these are `staged`; raises MixedOffsetsError if what is left mixes offsets.
+    """The operations between pools, if `staged`; raises MixedOffsetsError if the remaining operations mix offsets.
 
-    On a group layers, a pool over cosets, and layers at each coset alone: any order of these will do.
+    On a group, layers, pools over cosets, and layers at each coset may come in any order.
     """
     lift = program.lift
     if lift is None:
@@ -354,7 +354,7 @@ def _parts(field: tuple[Op, ...], program: Program, staged: bool) -> list[_Part]
 
 
 def _go_on(step: Step, levels: list[Any], kept: dict[int, int], move: Callable[[Any, Any], Any]) -> None:
-    """Add the level after a step; `kept` says for each slot at which one of the levels a field is kept."""
+    """Append the level after a step; `kept` maps each slot to the index of the level at which its field is stored."""
     level = levels[-1]
     if isinstance(step, Fork):
         kept[step.slot] = len(levels) - 1
@@ -371,7 +371,7 @@ def _go_on(step: Step, levels: list[Any], kept: dict[int, int], move: Callable[[
 
 
 def _on_grids(steps: tuple[Step, ...], shape: tuple[int, ...], staged: bool) -> list[_Part]:
-    """The steps between pools. After a pool all pairs of positions are there: each part begins on a torus anew."""
+    """The steps between pools. After a pool all pairs of positions are stored: each part starts on a torus."""
     staged = staged and any(isinstance(step, AnyPool) for step in steps)
     parts: list[_Part] = []
     now, pool, levels = list[Step](), None, [GridLevel(shape, wrap=True)]
@@ -410,10 +410,10 @@ def _with_offsets(
     carried: tuple[tuple[int, int], ...],
     kept: dict[int, int],
 ) -> _Part:
-    """Fill in the step of an offset on each level, from the readout, or the next pool, backwards.
+    """Fill in the step of an offset on each level, backwards from the readout or the next pool.
 
-    A stride of s multiplies the offsets before it by s. Branches that meet must begin with the same offsets; fields
-    that are still `kept` are joined in a later part.
+    A stride of s multiplies the offsets before it by s. Branches that meet must start with the same offsets; fields
+    still in `kept` are joined in a later part.
     """
     offset = (1,) * len(levels[-1].shape)
     found = [replace(levels[-1], step=offset)]
@@ -454,7 +454,7 @@ _BAND = 8  # pair offsets of the first stage along the last axis but one
 
 
 def _stages(parts: list[_Part], last: np.ndarray) -> tuple[Stage, ...]:
-    """The stages; the last of them runs the offsets `last`."""
+    """The stages; the last one runs the offsets `last`."""
     offsets = _offsets(parts, last)
     stages = []
     for k, part in enumerate(parts):
@@ -467,7 +467,7 @@ def _stages(parts: list[_Part], last: np.ndarray) -> tuple[Stage, ...]:
 
 
 def _offsets(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:
-    """The offsets of each part, where the last one runs `last`, in their order."""
+    """The offsets of each part, in order, if the last one runs `last`."""
     found = [last]
     for before, part in zip(reversed(parts[:-1]), reversed(parts[1:]), strict=True):
         assert part.pool is not None
@@ -477,13 +477,13 @@ def _offsets(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:
 
 
 def _strides(parts: list[_Part]) -> list[int]:
-    """The product of the strides of all pools before each part, along the last axis but one."""
+    """The product of the strides of all pools before each part, along the second-to-last axis."""
     each = [1 if part.pool is None or part.pool.box is None else part.pool.box.stride[-2:][0] for part in parts]
     return [prod(each[: k + 1]) for k in range(len(each))]
 
 
 def _differences(steps: tuple[Step, ...], start: GridLevel, offsets: np.ndarray) -> np.ndarray:
-    """Second less first position of the pairs at these offsets of a stage, int64 (K, d)."""
+    """Second minus first position of the pairs at these offsets of a stage, int64 (K, d)."""
     shape = np.array(start.shape, np.int64)
     offsets = np.unique(offsets.astype(np.int64) * np.array(start.step, np.int64), axis=0)
     first = next((op for op in steps if op.is_window), None)
@@ -495,10 +495,10 @@ def _differences(steps: tuple[Step, ...], start: GridLevel, offsets: np.ndarray)
 
 
 def in_bands(offsets: np.ndarray, strides: int) -> np.ndarray:
-    """Pair offsets in bands of the last axis but one, from one end of the last axis to the other.
+    """Pair offsets sorted in bands of the second-to-last axis, from one end of the last axis to the other.
 
-    A pool adds few neighbours to one coarse offset. The bands of a stage that follows pools of `strides` together are
-    those of the first: coarse offsets are complete, and still in the cache, when they are read.
+    A pool adds few neighbouring offsets to one coarse offset. The bands of a stage after pools with total stride
+    `strides` match those of the first stage: coarse offsets are complete, and still in the cache, when they are read.
     """
     if offsets.ndim < 2 or offsets.shape[1] < 2:
         return offsets

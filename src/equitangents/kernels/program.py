@@ -1,9 +1,9 @@
-"""The field program: what a network does to kernels, as data that engines execute.
+"""The field program: a network's action on kernels, as data that engines execute.
 
 A program is a list of operations on the squared distance D(p,p') = q1(p) + q2(p') - 2 K(p,p'), the tangent kernel
-Θ(p,p') and the variances q1, q2 of the two inputs, over pairs of positions (p, p'). Layers lower to it and know no
-engine; engines execute it and know no layer. The operations on one field are in
-`operations.py`; branches, lists of operations on one field or on as many fields, and how these are joined, are here.
+Θ(p,p') and the variances q1, q2 of the two inputs, over pairs of positions (p, p'). Layers lower to programs and know
+no engine; engines execute programs and know no layer. Operations on one field are in `operations.py`; branches, lists
+of operations on one field or on as many fields, and their joins, are here.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from equitangents.kernels.operations import (
 class ParallelBranches(Operation):
     """Branches, each a list of operations, of one common input field or of one field each; `joined`: into one field.
 
-    Sums: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i. With `shares` w_i of the channels, these side by side: K = Σ w_i K_i,
-    Θ = Σ w_i Θ_i. Without branches the fields are joined as they are; those that are not joined go on side by side, up
-    to the next. A branch without operations is the field itself, so that a residual block is the sum of () and another.
+    Sums: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i. With `shares` w_i, concatenated channels: K = Σ w_i K_i, Θ = Σ w_i
+    Θ_i. Without branches the input fields are joined; fields that are not joined continue in parallel, up to the next
+    join. A branch without operations is the field itself, so that a residual block is the sum of () and another.
     """
 
     is_branching: ClassVar[bool] = True
@@ -63,7 +63,7 @@ class ParallelBranches(Operation):
 
     @property
     def is_open(self) -> bool:
-        """Whether it leaves the fields of its branches side by side."""
+        """Whether its branches' fields are not joined."""
         return not self.joined
 
     @property
@@ -73,22 +73,22 @@ class ParallelBranches(Operation):
 
     @property
     def is_structured(self) -> bool:  # type: ignore[override]
-        """Whether other programs than structured ones do not have it: it leaves fields side by side, or reads them."""
+        """Whether only structured programs support it: it leaves parallel fields, or reads them."""
         return not self.is_closed
 
     @property
     def needs_variances(self) -> bool:  # type: ignore[override]
-        """Whether it sums or joins branches; their means are then read."""
+        """Whether it joins branches, which needs their means."""
         return self.is_closed
 
     @property
     def keeps_constants(self) -> bool:  # type: ignore[override]
-        """Whether all operations of its branches do."""
+        """Whether all operations of its branches keep constant fields constant."""
         return bool(self.branches) and all(op.keeps_constants for ops in self.branches for op in ops)
 
     @property
     def residual(self) -> tuple[Any, ...] | None:  # type: ignore[override]
-        """The operations whose result is added to the field itself; None where that is not all."""
+        """The operations whose result is added to the field itself; None for other branches."""
         joins_input = self.is_closed and self.shares is None and len(self.branches) == 2 and not self.branches[0]
         return self.branches[1] if joins_input else None
 
@@ -99,7 +99,7 @@ def residual(ops: tuple[Any, ...]) -> ParallelBranches:
 
 
 def flat(ops: Iterable[Any]) -> Iterator[Any]:
-    """All operations, those inside branches behind the one that holds them."""
+    """All operations, each followed by those inside its branches."""
     for op in ops:
         yield op
         for held in op.held:
@@ -107,14 +107,14 @@ def flat(ops: Iterable[Any]) -> Iterator[Any]:
 
 
 def why_structured(ops: tuple[Any, ...]) -> str:
-    """Reason why a structured program does not run by pair offset."""
+    """Why a structured program does not run by pair offset."""
     names = dict.fromkeys(op.label for op in flat(ops) if op.is_structured)
     held = ", ".join(names) or "masks"
     return f"it holds {held}"
 
 
 def is_structured(ops: tuple[Any, ...]) -> bool:
-    """Whether any operation is one of structured programs."""
+    """Whether any operation needs a structured program."""
     return any(op.is_structured for op in flat(ops))
 
 
@@ -125,8 +125,8 @@ Op = Box | IndexTable | Affine | Dual | Decouple | Pool | WindowPool | Flattenin
 class GroupMoves:
     """Moves of positions by elements q of a lifted network's group: before the lift x → qx, after it g → qg.
 
-    `folded` > 1: each position of the field stands for that many elements of the group (those that differ in their
-    rotation), because the fields do not depend on the rotation. The field then lives on the grid, moved as the input.
+    `folded` > 1: each position of the field represents that many elements of the group, with different rotations,
+    because the fields do not depend on the rotation. The field then lives on the grid, and moves as the input does.
     """
 
     on_rotations: ClassVar[bool] = False  # all of them are among the positions
@@ -141,7 +141,7 @@ class GroupMoves:
 
 @dataclass(frozen=True)
 class Positions:
-    """The space of fields over positions: a grid of `shape`, () for plain vectors, and behind a lift a finite group."""
+    """The space of fields over positions: a grid of `shape`, () for plain vectors; after a lift, a finite group."""
 
     shape: tuple[int, ...]
     lift: GroupMoves | None = None
@@ -159,7 +159,7 @@ else:
 class Program(HashedOnce, Generic[S]):
     """Operations in order on fields over a space.
 
-    The space says which operations there are: `Positions`, or one of the subpackages: `StructuredPositions` (with masks
+    The space determines the operations: `Positions`, or one of other modules: `StructuredPositions` (with masks
     and graphs), `Sphere`, `Points` and `EquivariantOutputs`.
     """
 
@@ -170,7 +170,7 @@ class Program(HashedOnce, Generic[S]):
 
     @property
     def shape(self: Program[Positions] | Program[Any]) -> tuple[int, ...]:
-        """The grid of positions of a program on one, () for plain vectors."""
+        """The program's grid of positions; () for plain vectors."""
         return self.space.shape
 
     @property
@@ -180,12 +180,12 @@ class Program(HashedOnce, Generic[S]):
 
 
 def field_program(shape: tuple[int, ...], ops: tuple[Op, ...], lift: GroupMoves | Any | None) -> Program[Any]:
-    """The program of operations on a grid of positions, some of which lift to a group or to rotations."""
+    """The program of operations on a grid of positions, which may lift to a group or to rotations."""
     return Program(Positions(shape), _without_lone_windows(ops)) if lift is None else lift.program(shape, ops)
 
 
 def _without_lone_windows(ops: tuple[Op, ...]) -> tuple[Op, ...]:
-    """Operations without 1×…×1 windows of stride 1: whatever their padding, they read what is there."""
+    """Operations without windows of one position and stride 1, which change nothing whatever their padding."""
     lone = lambda op: isinstance(op, Box) and op.in_shape == op.out_shape and set(op.window) <= {1}
     return tuple(op.with_held(_without_lone_windows) for op in ops if not lone(op))
 
@@ -194,7 +194,7 @@ VERSION = 5  # of the numbers: raised whenever some kernel's change, whatever th
 
 
 def described(thing: object) -> str:
-    """A text that is equal for equal content and for nothing else.
+    """Text that is equal for equal content only.
 
     >>> described((1, 0.5, None)), described(np.zeros(2)) == described(np.zeros(2, np.float32))
     ('(1,0x1.0000000000000p-1,None)', False)

@@ -1,14 +1,14 @@
 """Readouts in a representation ρ: programs, their sums over group elements, and kernels.
 
 y(f) = ∫ ρ(g) v N(f)(g) dg with v ~ N(0, 1), independent for every feature. As N(f)(g) = N(ρ_reg(g⁻¹)f)(e), the
-kernels of y are those of the network that ends in Flatten, moved and weighed by ρ:
+kernels of y are transforms by ρ of those of the network that ends in Flatten:
 
     K(f, f') = ∫ ρ(q) k(f, ρ_reg(q) f') dq,   Θ likewise.
 
-Sums Σ_q w(q) ρ(q) k(x, q x') are over elements q, for all pairs of two sets of inputs or each with itself. Kernels k of
-numbers are of any engine: for the compiled one a readout of a finite group costs what a pool over the group costs. How
-finely rotations are sampled is measured on a few of the signals. A block of high degree is a small part of the kernel,
-so errors are relative to the block's own diagonal.
+Sums Σ_q w(q) ρ(q) k(x, q x') run over elements q, for all pairs of two sets of inputs or each input with itself. Scalar
+kernels k come from any engine: with the compiled one a readout of a finite group costs as much as a pool over the
+group. The resolution of rotations is measured on a few of the signals. A block of high degree is a small part of the
+kernel, so that errors are relative to the block's own diagonal.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SAME = 1e-9  # matrices of one element, in float64
 class GroupNodes:
     """`weighted` w(q) ρ(q), and `move(chosen, x)`, the moved inputs (chosen, N, …).
 
-    With each q there is q⁻¹, so that sums of an invariant k are symmetric.
+    The nodes are closed under inversion, so that sums of an invariant k are symmetric.
     """
 
     weighted: Float[np.ndarray, "nodes d d"]
@@ -66,13 +66,13 @@ class GroupNodes:
 
 @dataclass(frozen=True)
 class PositionMoves:
-    """A finite group that moves positions: element q takes x, (P, C), to x[sources[q]], and is ρ(q) = matrices[q]."""
+    """A finite group that moves positions: element q maps x, (P, C), to x[sources[q]]; ρ(q) = matrices[q]."""
 
     sources: FrozenArray  # int32 (|G|, P)
     matrices: FrozenArray  # float64 (|G|, d, d)
 
     def nodes(self, resolution: int) -> GroupNodes:
-        """All elements, whatever the resolution."""
+        """All elements, whatever `resolution` is."""
         sources, matrices = self.sources.array, self.matrices.array
 
         def move(chosen: np.ndarray, x: ArrayLike) -> ArrayLike:
@@ -114,8 +114,8 @@ class RotationMoves:
 class EquivariantOutputs:
     """The space of d equivariant outputs: kernels K(x, x') between all pairs are (N1, N2, d, d).
 
-    The operations, on the space `flat`, give the kernels k of numbers; `constant` (d, d) is what the bias adds, the
-    projection onto what no element moves.
+    The operations, on the space `flat`, give the scalar kernels k; `constant` (d, d) is the bias's contribution, the
+    projection onto the invariant subspace.
     """
 
     flat: Positions | Sphere | StructuredPositions
@@ -145,7 +145,7 @@ KernelOf = Callable[[Any, Any], Kernels]
 
 
 class Sums(NamedTuple):
-    """NNGP and NTK of d outputs, and one of the kernels that they were summed from."""
+    """NNGP and NTK of d outputs, and one of the scalar kernels in their sum."""
 
     nngp: Any
     ntk: Any
@@ -153,7 +153,7 @@ class Sums(NamedTuple):
 
 
 def rows_of(n: int) -> list[slice]:
-    """Blocks of rows of a symmetric matrix, of each of which the columns from its first row on are computed."""
+    """Blocks of rows of a symmetric matrix, whose columns are computed from the block's first row on."""
     step = max(BLOCK, -(-n // _BLOCKS))
     return [slice(i, min(i + step, n)) for i in range(0, max(n, 1), step)]
 
@@ -178,14 +178,14 @@ def one_orbit(kernel: KernelOf, nodes: GroupNodes, x1: Any, x2: Any = None) -> S
 
 
 def diagonal(own: Callable[[Any], Sums], x: Any) -> Sums:
-    """(N, d, d): each input with itself, one after another, by `own` of (1, ...)."""
+    """Kernels of each input with itself, (N, d, d), one after another, by `own` of (1, ...)."""
     found = [own(x[i : i + 1]) for i in range(len(x))]
     join = jnp.concatenate if precision.is_traced(found[0].ntk) else np.concatenate
     return Sums(join([k.nngp[0] for k in found]), join([k.ntk[0] for k in found]), found[-1].term)
 
 
 def summed(kernel: KernelOf, nodes: GroupNodes, chosen: range, x1: Any, x2: Any) -> Sums:
-    """Σ_q w(q) ρ(q) k(x1, q x2) over the `chosen` nodes, some at a time."""
+    """Σ_q w(q) ρ(q) k(x1, q x2) over the `chosen` nodes, in blocks."""
     step = max(1, _NUMBERS // max(len(x1) * len(x2), x2.size, 1))
     total: list[Any] = [0.0, 0.0]
     for here in (np.array(chosen[i : i + step]) for i in range(0, len(chosen), step)):
@@ -224,7 +224,7 @@ _SMALL = 1e-6  # of the kernel of numbers: blocks below that are not resolved an
 def resolve(
     moves: RotationMoves, kernel: Callable[[Any, Any], Kernels], x1: ArrayLike, x2: ArrayLike | None
 ) -> Resolution:
-    """The lowest resolution at which the blocks of a few signals are within the tolerance of those of a finer grid."""
+    """The lowest resolution at which the blocks of a few signals agree with a finer grid's within the tolerance."""
     if isinstance(moves.group, MatrixGroup):
         return Resolution(0, None, None)
     traced = precision.is_traced(x1) or precision.is_traced(x2)
@@ -257,5 +257,5 @@ def resolve(
 
 @lru_cache(maxsize=64)
 def numbers(program: Program[EquivariantOutputs]) -> Program[Any]:
-    """The program of the kernels of numbers."""
+    """The program of the scalar kernels."""
     return Program(program.space.flat, program.ops)

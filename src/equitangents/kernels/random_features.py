@@ -1,24 +1,24 @@
-"""Random features φ(x), (m,), with φ(x)·φ(x') → Θ(x, x') as m grows: of random networks, and sketches of Jacobians.
+"""Random features φ(x), (m,), with φ(x)·φ(x') → Θ(x, x') as m grows: random networks, and sketches of Jacobians.
 
 Signs, biases and the input's embedding are drawn once from a seed, by NumPy in the order of the operations, so that
-they are the same in every process; the shapes depend on the program and the width alone, never on the inputs.
+they are the same in every process; shapes depend only on the program and the width, never on the inputs.
 
-Features of a network of m channels: f(p), (m,), of every position has mean_j f_j(p) f'_j(p') → K(p, p'): windows are
+Features of a network of m channels: f(p), (m,), at every position has mean_j f_j(p) f'_j(p') → K(p, p'): windows are
 sums with random signs, pools means. No pair of inputs or of positions is ever formed. Up to the first pool the diagonal
 K(p, p) is known exactly, and features are scaled to it.
 
-Weights cost little: y = (A ⊗ B) D x with random signs D and cosine transforms A, B stands in for a dense matrix. It is
-orthogonal, so that |y| = |x|, each entry of y a sum of all entries of x with random signs, nearly Gaussian; 2(a + b)
-operations an entry where a dense matrix takes 2ab. Sources: Le, Sarlos & Smola 2013 (Fastfood); Yu et al. 2016
+Weights are fast transforms: y = (A ⊗ B) D x with random signs D and cosine transforms A, B replaces a dense matrix. It
+is orthogonal, so that |y| = |x|; each entry of y is a sum of all entries of x with random signs, nearly Gaussian; it
+takes 2(a + b) operations per entry instead of 2ab. Sources: Le, Sarlos & Smola 2013 (Fastfood); Yu et al. 2016
 (structured orthogonal random features).
 
-Of an affine map that takes h(p) and whose results change the output by δ(p), the Jacobian by the weights is
-G = Σ_p h(p) ⊗ δ(p), and by the bias Σ_p δ(p); ⟨G, G'⟩ = Σ_pp' K(p, p') D(p, p') is the map's part of Θ. Two things make
-it cheap. Of the C × C weights only those within blocks of `_BLOCK` channels count, times C / _BLOCK: each block is an
-estimate of K·D of its own, so that this costs little in accuracy, and C · _BLOCK products a position in place of C².
-And the numbers are added into `count` features with random signs, which keeps products of vectors in expectation, with
-a relative spread of 1/√count (Charikar, Chen & Farach-Colton 2002). The output is the sum of all channels with random
-signs. Source: arXiv 2106.07880 for features of the NTK by its recursion; here derivatives come by one pass backwards.
+For an affine map with input h(p) and output derivative δ(p), the Jacobian in the weights is G = Σ_p h(p) ⊗ δ(p), and
+in the bias Σ_p δ(p); ⟨G, G'⟩ = Σ_pp' K(p, p') D(p, p') is the map's part of Θ. Two things make it cheap. Of the C × C
+weights only those within blocks of `_BLOCK` channels are used, times C / _BLOCK: each block is an independent estimate
+of K·D, so that accuracy hardly suffers, with C · _BLOCK products per position instead of C². And the entries are added
+into `count` features with random signs, which preserves inner products in expectation, with a relative standard
+deviation of 1/√count (Charikar, Chen & Farach-Colton 2002). The output is the sum of all channels with random signs.
+Source: arXiv 2106.07880 for features of the NTK by its recursion; here derivatives come from one backward pass.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ VERSION = 4  # of what a seed draws: weights that were fitted to features of ano
 class RandomFeatures:
     """Features of the kernels of `net`: `transform`, and `kernel` and `kernel_diagonal` from them.
 
-    net: a network, or an orbit average of one. features: their number m. seed: of all that is random. version: of what
-    a seed draws, in saved models.
+    net: a network, or an orbit average of one. features: their number m. seed: of all random draws. version: of the
+    draws, recorded in saved models.
     """
 
     net: Any
@@ -87,10 +87,10 @@ class RandomFeatures:
     version: int = field(default_factory=lambda: VERSION, init=False, repr=False)  # an attribute: saved
 
     def transform(self, x: ArrayLike, kernel: Kind = "ntk") -> ArrayLike:
-        """φ(x), (N, features), for x (N, *positions, C): φ(x)·φ(x') is about Θ(x, x'), or K(x, x') for "nngp".
+        """φ(x), (N, features), for x (N, *positions, C): φ(x)·φ(x') ≈ Θ(x, x'), or K(x, x') for "nngp".
 
-        In the precision of x; the same for an input whatever else is in x. Time and memory are linear in N.
-        Raises NetworkError where the network has no such features, MemoryLimitError where they cannot fit in memory.
+        In the precision of x; an input's features do not depend on the other inputs. Time and memory are linear in N.
+        Raises NetworkError if the network has no such features, MemoryLimitError if they cannot fit in memory.
         """
         check_choice("kernel", kernel, ("ntk", "nngp"))
         if kernel == "ntk" and (reason := self._no_ntk(x)) is not None:
@@ -175,12 +175,12 @@ def random_features(net: KernelFunction, features: int = 8192, seed: int = 0) ->
     model.approximation_                                          # how far predictions are from the exact ones
     ```
     net: a network without masks, graphs, rotations or steerable features, or `orbit_average` of one. The features are
-    those of random networks whose weights are signs and cosine transforms: of the NNGP the outputs of `features`
-    channels, of the NTK sketches of the Jacobian of a network of as many (of a thirty-second where it has positions,
-    at least 128). Kernels from them are positive semi-definite, and consistent: their mean is off by about one over
-    the channels.
-    seed: a whole number; the same in every process.
-    Raises InvalidTypeError for what is no network, InvalidArgumentError for less than one feature.
+    those of random networks whose weights are signs and cosine transforms: for the NNGP the outputs of `features`
+    channels, for the NTK sketches of the Jacobian of a network of as many (with positions a thirty-second, at least
+    128). Kernels from them are positive semi-definite, and consistent: the bias of their mean is about one over the
+    channels.
+    seed: an integer; results are equal in every process.
+    Raises InvalidTypeError if `net` is no network, InvalidArgumentError for less than one feature.
     Source: arXiv 2106.07880 for features of the NTK by its recursion.
 
     >>> import numpy as np, equitangents as et
@@ -197,10 +197,10 @@ def random_features(net: KernelFunction, features: int = 8192, seed: int = 0) ->
 
 
 def _width(features: int, kind: Kind, positions: int) -> int:
-    """Channels of the random network: errors of both kernels fall as one over the root of the number of features.
+    """Channels of the random network, such that errors of both kernels fall as 1/√features.
 
-    A channel of a field of many positions costs more than a feature, and of a vector it does not. A network of very few
-    channels is a poor estimate, of which many features are no better.
+    A channel of a field with many positions costs more than a feature; a channel of a vector does not. A network of
+    very few channels is a poor estimate, which more features do not improve.
     """
     share = 1 if kind == "nngp" else min(_SHARE, positions)
     return _GRAIN * -(-max(features // share, min(features, _LEAST)) // _GRAIN)
@@ -208,12 +208,12 @@ def _width(features: int, kind: Kind, positions: int) -> int:
 
 def _checked(x: Inputs) -> ArrayLike:
     if is_structured(x):
-        raise NetworkError("random features do not take masks or graphs; use the network's own kernel")
+        raise NetworkError("x", type(x), "an array", "or use the network's own kernel", verb="is of type")
     return check_array("x", x, min_rank=2)
 
 
 def _lowered(net: Any, x: Inputs) -> tuple[ArrayLike, Program]:
-    """(x after the layers without weights, the program of the rest)."""
+    """(x after the layers without weights, the program of the other layers)."""
     inputs, program = net.lowered(_checked(x))
     remedy = "use the network's own kernel, or solver='nystrom' for many inputs"
     if isinstance(program.space, StructuredPositions):
@@ -234,13 +234,13 @@ def _lowered(net: Any, x: Inputs) -> tuple[ArrayLike, Program]:
 
 @lru_cache(maxsize=64)
 def _sums_inputs(ops: tuple[Op, ...]) -> bool:
-    """Whether the inputs, whose mean over channels features do not have, meet a mean in a sum of branches."""
+    """Whether a sum of branches multiplies the inputs' mean by another mean; features do not have the inputs' mean."""
     with jax.ensure_compile_time_eval():
         return _means(ops, frozenset({"inputs"})) is None
 
 
 def _means(ops: tuple[Op, ...], of: frozenset[str]) -> frozenset[str] | None:
-    """What has a mean over channels after `ops`, inputs or a nonlinearity; None where inputs meet another in a sum."""
+    """Which of inputs and nonlinearities have a mean over channels after `ops`; None if inputs are summed with one."""
     for op in ops:
         if isinstance(op, ParallelBranches):
             branches = [_means(branch, of) for branch in op.branches]
@@ -259,9 +259,9 @@ def _means(ops: tuple[Op, ...], of: frozenset[str]) -> frozenset[str] | None:
 def _read_positions(program: Program) -> np.ndarray:
     """(T, positions): where an input's positions are read from, over the passes whose features are averaged.
 
-    A folded program stands for one grid for every element of the group that keeps the origin (a rotation, say). Its
-    kernel is the mean of the grid's between x and all such x', turned; the grid's kernel is invariant, so that features
-    of the mean are means of features.
+    A folded program represents one grid for every element of the group that fixes the origin (a rotation, say). Its
+    kernel is the mean of the grid's kernel between x and all rotated x'; the grid's kernel is invariant, so that
+    features of the mean are means of features.
     """
     count = int(np.prod(program.shape))
     if program.lift is None or program.lift.folded == 1:
@@ -280,7 +280,7 @@ def _features(
     drawn: list[Any],
     signs: tuple[ArrayLike, list[ArrayLike]] | None,
 ) -> jax.Array:
-    """(B, count): the outputs of the network, or where there are signs the sketch of its Jacobian."""
+    """(B, count): the outputs of the network, or with signs the sketch of its Jacobian."""
     found = jnp.zeros((len(x), count), x.dtype)
     for positions in turns:
         begin = start(x if len(turns) == 1 else x[:, positions], embedding)
@@ -331,7 +331,7 @@ _MADE: dict[type, Callable[[Any], Function]] = {
 
 
 def function_of(dual: DualActivation) -> Function:
-    """φ as a function of values and their variance, entry by entry; NetworkError where only its moments are known."""
+    """φ as an elementwise function of values and their variance; NetworkError if only its moments are known."""
     make = _MADE.get(type(dual))
     if make is None:
         raise NetworkError(
@@ -346,9 +346,9 @@ _KNOWN = (Pool, WindowPool, Dual, Standardise)
 
 @lru_cache(maxsize=4)
 def _draws(program: Program, channels: int, width: int, seed: int, kind: Kind) -> tuple[Any, ...]:
-    """(the input's embedding (channels, width), what each operation of a network of `width` channels needs, signs).
+    """(the input's embedding (channels, width), the draws of each operation of a network of `width` channels, signs).
 
-    Signs are those of the outputs and of the derivatives by each affine map, `_BLOCK` + 1 numbers a channel; None for
+    Signs are those of the outputs and of the derivatives of each affine map, `_BLOCK` + 1 per channel; None for
     the NNGP.
     """
     rng, signs = np.random.default_rng(seed), None
@@ -364,7 +364,7 @@ def _draws(program: Program, channels: int, width: int, seed: int, kind: Kind) -
 
 
 def _embedding(rng: np.random.Generator, channels: int, width: int) -> np.ndarray:
-    """E with E Eᵀ/width = 1/channels where that can be, else on average: f = x E has the input's covariance."""
+    """E with E Eᵀ/width = 1/channels, exactly if possible, else on average: f = x E has the input's covariance."""
     embedding = rng.standard_normal((width, channels))
     if channels <= width:
         embedding = np.linalg.qr(embedding)[0] * np.sqrt(width)
@@ -376,7 +376,7 @@ def _signs(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def _of_ops(ops: tuple[Op, ...], positions: int, width: int, rng: np.random.Generator) -> tuple[list[Any], int]:
-    """(draws of each operation, how many positions come out)."""
+    """(draws of each operation, number of output positions)."""
     found: list[Any] = []
     for op in ops:
         drawn: Any = None
@@ -403,7 +403,7 @@ def _of_ops(ops: tuple[Op, ...], positions: int, width: int, rng: np.random.Gene
 
 @lru_cache
 def factors(width: int) -> tuple[int, int]:
-    """Two numbers with the product `width`, as near to each other as can be."""
+    """Two factors of `width`, as close to each other as possible."""
     small = next(d for d in range(math.isqrt(width), 0, -1) if width % d == 0)
     return small, width // small
 
@@ -425,7 +425,7 @@ def mix(x: jax.Array, signs: ArrayLike) -> jax.Array:
 
 
 def box_sum(x: jax.Array, op: Box, signs: Sequence[ArrayLike] | None = None) -> jax.Array:
-    """Σ_u d_u x(s·p + u) / √|S| of x (B, P, m), with signs d_u a channel; without signs the mean over the window."""
+    """Σ_u d_u x(s·p + u) / √|S| of x (B, P, m), with signs d_u per channel; without signs the mean over the window."""
     batch, width = x.shape[0], x.shape[-1]
     y: Any = pad_grid(x.reshape((batch, *op.in_shape, width)), op, tuple((i + 1,) for i in range(len(op.in_shape))))
     for axis, (n, w, s) in enumerate(zip(op.out_shape, op.window, op.stride, strict=True), start=1):
@@ -497,7 +497,7 @@ def run(ops: tuple[Op, ...], field: Field, drawn: list[Any], shift: Shift = jnp.
 
 
 def _moments_after(op: Op, x: Field) -> Field:
-    """The field with the variances and means after an operation that leaves positions apart."""
+    """The field with the variances and means after an operation that acts at each position."""
     step = field_moments((op,), x.q.T, x.mean.T, dict(op.tables))
     return Field(x.f, step.q[-1].T, step.mean[-1].T)
 
@@ -512,14 +512,14 @@ def _affine(op: Affine, x: Field, own: dict[str, ArrayLike], shift: Shift) -> Fi
 
 
 def _scaled(f: jax.Array, q: jax.Array) -> jax.Array:
-    """Features with the mean square that is known: by a factor that is none of the network's own."""
+    """Features rescaled to the known mean square, by a factor without derivatives."""
     found = jnp.mean(f * f, axis=-1)
     factor = jnp.sqrt(jnp.where(found > 0, q, 0) / jnp.where(found > 0, found, 1))
     return f * lax.stop_gradient(factor)[..., None]
 
 
 def _pooled(op: Any, x: Field) -> Field:
-    """Behind a pool no diagonal is known: it is that of the features."""
+    """The field after a pool, whose diagonal is that of the features, since the exact one is unknown."""
     both = (x.f, x.mean[..., None])
     if isinstance(op, WindowPool):
         f, mean = (box_sum(v, op.box) for v in both)
@@ -577,7 +577,7 @@ def sketch(
 
 
 def _jacobian(op: Affine, h: jax.Array, slope: jax.Array) -> jax.Array:
-    """(B, m · _BLOCK + m): derivatives by the weights within blocks, and by the biases."""
+    """(B, m · _BLOCK + m): derivatives in the weights within blocks, and in the biases."""
     weights, biases = op.rates or (op.W_var, op.b_var)
     one, other = (v.reshape((*v.shape[:2], -1, _BLOCK)) for v in (h, slope))
     by_weights = jnp.einsum("bpgi,bpgj->bgij", one, other, precision="highest") * (weights / _BLOCK) ** 0.5
@@ -585,6 +585,6 @@ def _jacobian(op: Affine, h: jax.Array, slope: jax.Array) -> jax.Array:
 
 
 def _added(x: jax.Array, signs: ArrayLike, count: int) -> jax.Array:
-    """Numbers (B, n) with signs, added in turn to `count` ones."""
+    """Values (B, n) with signs, summed cyclically into `count` entries."""
     signed = jnp.pad(x * signs.astype(x.dtype), ((0, 0), (0, -x.shape[1] % count)))
     return signed.reshape((len(x), -1, count)).sum(axis=1)

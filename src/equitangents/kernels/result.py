@@ -1,7 +1,7 @@
-"""Results: kernels, or the kernel field of a network that ends on positions; their axes, and the memory they take.
+"""Results: kernels, or the kernel field of a network that ends on positions; their axes and memory.
 
-Inside, results are (N1, N2, *tail). A field over all pairs of positions is (N1, P, N2, P') in memory and in public, so
-that inside it is a view with its axes moved.
+Internally, results are (N1, N2, *tail). A field over all pairs of positions is (N1, P, N2, P') in memory and in public,
+and internally a view with its axes moved.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Kernels:
     """The NNGP and neural tangent kernels between two sets of inputs, of one output unit.
 
     `nngp[i, j] = E[N(x1_i) N(x2_j)]`, `ntk[i, j] = E[Σ_μ ∂_μ N(x1_i) ∂_μ N(x2_j)]`, both `(N1, N2)`.
-    `engine` says what computed them, `form` how: "offsets", by pair offset, "pairs", over all pairs of positions, or
-    "rotations", over relative rotations; `notes` anything that a reader of the numbers should know. Integrals over
+    `engine`: the engine's name; `form`: "offsets", by pair offset, "pairs", over all pairs of positions, or
+    "rotations", over relative rotations; `notes`: remarks on the numbers. Integrals over
     rotations are sampled at `resolution` (nodes in cos β); `error_estimate` is the error measured there, relative to
-    √(K(x,x) K(x',x')). Both are None where all is exact.
+    √(K(x,x) K(x',x')). Both are None if everything is exact.
     """
 
     nngp: ArrayLike
@@ -48,7 +48,7 @@ class Kernels:
 class NngpKernels:
     """The NNGP of a network without neural tangent kernel: `ntk` raises NetworkError with the reason.
 
-    All else is as in `Kernels`.
+    Other attributes are as in `Kernels`.
     """
 
     nngp: ArrayLike
@@ -69,7 +69,7 @@ class NngpKernels:
 
 
 class KernelFunction(Protocol):
-    """Anything that has kernels: a network, an orbit average, a user's own object."""
+    """An object with kernels: a network, an orbit average, a user's own object."""
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """The kernels between `x1` and `x2` (`x1` with itself if None)."""
@@ -77,14 +77,14 @@ class KernelFunction(Protocol):
 
 @dataclass(frozen=True)
 class Part:
-    """All pairs of `count` positions, those of the same position, or the single number that a readout leaves."""
+    """The selected pairs of `count` positions: all, those with equal positions, or the single value after a readout."""
 
     kind: Literal["all", "same", "readout"]
     count: int = 1
 
     @property
     def crossed(self) -> bool:
-        """Whether a pair of inputs has the axes (P, P'), of the first input and of the second."""
+        """Whether each pair of inputs has the axes (P, P') of both inputs' positions."""
         return self.kind == "all"
 
     @property
@@ -94,7 +94,7 @@ class Part:
 
     @property
     def numbers(self) -> int:
-        """Numbers per pair of inputs."""
+        """Number of values per pair of inputs."""
         return math.prod(self.tail)
 
     def zeros(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
@@ -112,7 +112,7 @@ class Part:
         return values.transpose(1, 0, 3, 2) if self.crossed else values.swapaxes(0, 1)
 
     def write(self, out: np.ndarray, rows: slice, columns: slice, values: Any, symmetric: bool) -> None:
-        """Write a tile, cut to size; of a symmetric result the other half too, and its diagonal exactly symmetric."""
+        """Write a tile, cut to size; for a symmetric result also its mirror image, with a symmetric diagonal."""
         found = np.asarray(values)[: rows.stop - rows.start, : columns.stop - columns.start]
         if symmetric and rows == columns:
             found = (found + self.mirrored(found)) / 2
@@ -121,7 +121,7 @@ class Part:
             out[columns, rows] = self.mirrored(found)
 
     def broadcast(self, values: np.ndarray) -> np.ndarray:
-        """Values of inputs or pairs, with the axes `tail` added for broadcasting."""
+        """Values of inputs or pairs, with axes for `tail` added for broadcasting."""
         return values.reshape(values.shape + (1,) * len(self.tail))
 
     def positions(self) -> tuple[np.ndarray, np.ndarray]:
@@ -152,8 +152,8 @@ class KernelField:
     """NNGP and NTK between positions of two sets of inputs, of one output channel.
 
     `nngp[i, p, j, q] = E[N(x1_i)(p) N(x2_j)(q)]` and `ntk[i, p, j, q] = E[Σ_μ ∂_μ N(x1_i)(p) ∂_μ N(x2_j)(q)]`, where
-    p and q number the positions of the output, `grid`, row by row. `positions` says which pairs there are: "all",
-    (N1, P, N2, P'); "same", p = q, (N1, N2, P). Of inputs with themselves (`kernel_field_diagonal`)
+    p and q number the positions of the output, `grid`, in row-major order. `positions`: "all" pairs,
+    (N1, P, N2, P'), or "same", p = q, (N1, N2, P). For inputs with themselves (`kernel_field_diagonal`)
     the inputs have one axis, (N, P, P') or (N, P).
     `engine`, `form` and `notes` are as in `Kernels`.
     """
@@ -172,7 +172,7 @@ class KernelField:
         return np.dtype(self.nngp.dtype).name
 
     def matrix(self) -> Kernels:
-        """Kernels between all outputs, (N1 P, N2 P'): inputs first, then positions; of a field of all positions."""
+        """Kernels between all outputs, (N1 P, N2 P'): inputs first, then positions; only for positions "all"."""
         if self.positions != "all" or self.nngp.ndim != 4:
             raise InvalidArgumentError(
                 "field", self.nngp.shape, "one of positions='all', for a matrix between all outputs", verb="has shape"
@@ -183,14 +183,14 @@ class KernelField:
 
 
 class FieldFunction(Protocol):
-    """Anything that has kernel fields: a network that ends on positions, or a user's own object."""
+    """An object with kernel fields: a network that ends on positions, or a user's own object."""
 
     def kernel_field(self, x1: ArrayLike, x2: ArrayLike | None = None) -> KernelField:
         """The kernels between all positions of the outputs at `x1` and at `x2` (at `x1` if None)."""
 
 
 def result(leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, **facts: Any) -> Kernels:
-    """`Kernels`, of JAX arrays where one of the `leaves`, the arrays of the inputs, is one."""
+    """`Kernels`, as JAX arrays if one of the `leaves`, the arrays of the inputs, is one."""
     return Kernels(*_as_given(leaves, nngp, ntk), **facts)
 
 
@@ -205,7 +205,7 @@ def result_at(
 ) -> Kernels | KernelField:
     """`result`, or the `KernelField` at a part of the pairs of positions.
 
-    `between` two sets of inputs a field shows its axes in another order than it was computed in.
+    `between`: the field is between two sets of inputs, so that its public axes differ from the internal ones.
     """
     if part is None:
         return result(leaves, nngp, ntk, **facts)
@@ -229,10 +229,10 @@ def result_bytes(n1: int, n2: int, itemsize: int) -> int:
 
 
 def check_result(x1: Any, x2: Any, dtype: DType, working: int) -> None:
-    """Raise MemoryLimitError where the kernels of x1 and x2 (None: x1 with itself) cannot fit in memory.
+    """Raise MemoryLimitError if the kernels of x1 and x2 (None: x1 with itself) cannot fit in memory.
 
-    `working`: bytes held beyond the two matrices while they are computed. What is traced for another device than the
-    CPU is left to that device.
+    `working`: bytes needed in addition to the two matrices. Traced kernels for a device other than the CPU are not
+    checked.
     """
     if any(precision.is_traced(x) for x in (x1, x2)) and jax.default_backend() != "cpu":
         return
@@ -250,9 +250,9 @@ def field_bytes(part: Part, n1: int, n2: int, itemsize: int) -> int:
 
 
 def check_field(part: Part, n1: int, n2: int, dtype: DType, working: int, copied: bool = False) -> None:
-    """Raise MemoryLimitError where the field cannot fit in memory.
+    """Raise MemoryLimitError if the field cannot fit in memory.
 
-    `working`: bytes held beyond the results while they are computed; `copied`: results are copied to JAX arrays.
+    `working`: bytes needed in addition to the results; `copied`: results are copied to JAX arrays.
     """
     dtype = np.dtype(dtype)
     results = field_bytes(part, n1, n2, dtype.itemsize)

@@ -1,20 +1,20 @@
 """Programs of networks on rotation groups.
 
-Lifted to rotations R, R', the kernel of two signals on the sphere depends on the relative rotation Q = R'R⁻¹ alone.
+Lifted to rotations R, R', the kernel of two signals on the sphere depends only on the relative rotation Q = R'R⁻¹.
 Windows are full and keep it, nonlinearities act at each Q, pooling averages over all. Source: arXiv 2406.06504.
 
-How rotations are sampled: correlations at the nodes of a quadrature, ring after ring, and how fine it has to be.
+Sampling of rotations: kernels at the nodes of a quadrature, ring after ring, and the resolution needed.
 
 K(Q) = c'ᵀ D(Q) c / (4πC). With Euler angles Q = R_z(α) R_y(β) R_z(γ) the azimuths separate: for each β, K is a
 trigonometric polynomial in α and γ whose coefficients are sums over l of d^l(β) times products of coefficients; two
-small Fourier transforms evaluate it. A ring is what shares one β. Cost per pair: about 4 B⁴ + nodes × B
-multiplications, for any number of channels. Means over the group that are to keep kernels symmetric are over rotations
-closed under inversion (`closed_nodes`).
+small Fourier transforms evaluate it. A ring is the set of nodes with one β. Cost per pair: about 4 B⁴ + nodes × B
+multiplications, for any number of channels. Group means that must keep kernels symmetric use rotations closed under
+inversion (`closed_nodes`).
 
-K(Q) of bandlimited signals is bandlimited, but a nonlinearity of it is not: the error of the Haar mean falls with the
-resolution at a rate that depends on the nonlinearity, on the signals' size, and most of all on how alike they are (the
-angle of a signal with itself has a kink at Q = 1). So a sample of pairs, those of signals with themselves among them,
-is computed at growing resolution until it agrees with a grid at least half as fine again.
+K(Q) of band-limited signals is band-limited, but a nonlinearity of it is not: the error of the Haar mean falls with the
+resolution at a rate that depends on the nonlinearity, on the signals' size, and most of all on their similarity (the
+angle of a signal with itself has a kink at Q = 1). So a sample of pairs, including signals with themselves, is computed
+at growing resolution until it agrees with a grid at least one and a half times as fine.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from equitangents.sphere.transforms import wigner
 
 @dataclass(frozen=True)
 class FullMean(Operation):
-    """Mean over a window of all rotations, or the whole sphere, which keeps the kernel at each Q as it is."""
+    """Mean over a window of all rotations, or the whole sphere, which leaves the kernel at each Q unchanged."""
 
     is_window: ClassVar[bool] = True
     is_total: ClassVar[bool] = True
@@ -69,7 +69,7 @@ RotationOp = Op | FullMean | HaarMean
 
 @dataclass(frozen=True)
 class Sphere:
-    """The space of signals of `bandlimit` on the sphere, lifted to a group of rotations, and the accuracy wanted.
+    """The space of signals of `bandlimit` on the sphere, lifted to a group of rotations, and the required accuracy.
 
     Its programs have operations on rotations, a `HaarMean`, and operations on vectors.
     """
@@ -80,9 +80,9 @@ class Sphere:
     accuracy: Accuracy
 
     def program(self, shape: tuple[int, ...], ops: tuple[Any, ...]) -> Program[Any]:
-        """The program of the lowered layers `ops`; raises NetworkError for those without a rule on rotations.
+        """The program of the lowered layers `ops`; raises NetworkError for layers without a rule on rotations.
 
-        What ends in a Flatten is at Q = 1 alone: the network of the coefficients as vectors.
+        A network that ends in a Flatten needs only Q = 1: it is the network on the coefficients as vectors.
         """
         end = next((i for i, op in enumerate(ops) if op.is_pool), len(ops))
         if end == len(ops):
@@ -103,7 +103,7 @@ class Sphere:
 
 @dataclass(frozen=True)
 class RotationSections(HashedOnce):
-    """A program on rotations as it runs: `field` at each relative rotation Q, `vector` after the readout."""
+    """A program on rotations in executable form: `field` at each relative rotation Q, `vector` after the readout."""
 
     bandlimit: int
     group: RotationGroup | MatrixGroup
@@ -115,13 +115,13 @@ class RotationSections(HashedOnce):
 
     @property
     def is_sampled(self) -> bool:
-        """Whether the mean over rotations is by a quadrature that is not exact."""
+        """Whether the mean over rotations is an inexact quadrature."""
         return isinstance(self.group, RotationGroup)
 
 
 @lru_cache(maxsize=256)
 def sections(program: Program[Sphere]) -> RotationSections:
-    """Both parts of a program on rotations."""
+    """The field and vector sections of a program on rotations."""
     space, ops = program.space, program.ops
     end = next(i for i, op in enumerate(ops) if op.is_pool)
     return RotationSections(space.bandlimit, space.group, ops[:end], ops[end + 1 :], space.accuracy)
@@ -139,7 +139,7 @@ def _checked(ops: tuple[Any, ...]) -> tuple[Op, ...]:
 
 
 def nodes(program: RotationSections, resolution: int) -> int:
-    """Relative rotations at which the recursion runs."""
+    """Number of relative rotations at which the recursion runs."""
     if not resolution:
         return program.group.order
     return resolution * (2 * resolution - 1) ** 2 * (2 if getattr(program.group, "reflections", False) else 1)
@@ -149,7 +149,7 @@ _HIGHEST = jax.lax.Precision.HIGHEST
 
 
 class Rings(NamedTuple):
-    """Arrays of a quadrature; those of `scanned` have one entry a ring along their first axis."""
+    """Arrays of a quadrature; those in `scanned` have one entry per ring along their first axis."""
 
     fixed: dict[str, Any]
     scanned: dict[str, Any]
@@ -169,7 +169,7 @@ def products(a: ArrayLike, b: ArrayLike, bandlimit: int) -> list[Any]:
 
 @lru_cache(maxsize=32)
 def euler_rings(bandlimit: int, resolution: int, reflections: bool) -> Rings:
-    """Rings of SO(3) or O(3), as NumPy arrays in float64; reflections are rings of their own."""
+    """Rings of SO(3) or O(3), as NumPy arrays in float64; reflections have separate rings."""
     azimuths, cosine, weights = euler_grid(resolution)
     L = bandlimit - 1
     k = np.arange(-L, L + 1)
@@ -196,21 +196,21 @@ def euler_rings(bandlimit: int, resolution: int, reflections: bool) -> Rings:
 
 @lru_cache(maxsize=32)
 def listed_rings(bandlimit: int, group: MatrixGroup) -> Rings:
-    """A finite group of rotations, its elements in one ring."""
+    """A finite group of rotations, with all elements in one ring."""
     blocks = (d.reshape(group.order, -1) for d in wigner(group.matrices, bandlimit)[1:])
     matrices = np.concatenate([np.zeros((group.order, 0)), *blocks], axis=1)
     return Rings({}, {"matrices": matrices[None], "weights": np.asarray(group.weights, np.float64)[None]})
 
 
 def rings_of(bandlimit: int, group: RotationGroup | MatrixGroup, resolution: int) -> Rings:
-    """The rings of a group; `resolution` is for those that are sampled."""
+    """The rings of a group; `resolution` applies to sampled groups."""
     if isinstance(group, RotationGroup):
         return euler_rings(bandlimit, resolution, group.reflections)
     return listed_rings(bandlimit, group)
 
 
 def prepared(rings: Rings, m: list[Any]) -> tuple[Any, dict[str, Any]]:
-    """(what all rings share, what each ring needs of the products `m`, (2l + 1, 2l + 1, P)); the latter is scanned."""
+    """(data shared by all rings, data per ring, which is scanned), from the products `m`, (2l + 1, 2l + 1, P)."""
     if not m:
         return None, {"weights": rings.scanned["weights"]}
     pairs = m[0].shape[-1]
@@ -237,9 +237,9 @@ def ring_values(rings: Rings, shared: Any, ring: dict[str, Any], pairs: int) -> 
 
 @lru_cache(maxsize=16)
 def closed_nodes(group: RotationGroup | MatrixGroup, resolution: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rotations (nodes, 3, 3), with each its inverse, and weights (nodes,), which sum to 1.
+    """Rotations (nodes, 3, 3), closed under inversion, and weights (nodes,), which sum to 1.
 
-    All elements of a finite group; of SO(3) and O(3) the Euler grid with γ = π − α for the nodes of α.
+    All elements of a finite group; for SO(3) and O(3) the Euler grid with γ = π − α for the nodes of α.
     """
     if isinstance(group, MatrixGroup):
         turns, weights = np.asarray(group.matrices, np.float64), np.asarray(group.weights, np.float64)
@@ -264,7 +264,7 @@ _SIDES = 4  # from which each of them is seen
 
 
 class Resolution(NamedTuple):
-    """Nodes in cos β, the error measured there relative to √(K(x,x) K(x',x')), and what a reader should know of it."""
+    """Nodes in cos β, the error measured there relative to √(K(x,x) K(x',x')), and notes for the result."""
 
     value: int
     error: float | None
@@ -275,14 +275,14 @@ Values = tuple[np.ndarray, np.ndarray]
 
 
 def sampled_for(net: Any, x: Callable[[], Any]) -> Any:
-    """A kernel with rotations sampled as finely as inputs x() ask for; itself, where it says that it samples none."""
+    """A kernel with its sampling of rotations fixed at the resolution for inputs x(); unchanged if it samples none."""
     return net.sampled_for(x()) if getattr(net, "samples_rotations", False) else net
 
 
 def sample(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
-    """Signals to measure on: the largest, the steepest, the roughest for its size, and any others.
+    """Signals for measuring resolution: the largest, the steepest, the roughest for its size, and some others.
 
-    What is large in its constant part alone is exact on any grid, so size does not tell what is hard.
+    Signals with a large constant part are exact on any grid, so that size is not enough to find difficult ones.
     """
     x = np.concatenate([x1, x2])
     l = degrees(round(x.shape[1] ** 0.5))
@@ -297,8 +297,8 @@ def sample(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
 def from_several_sides(x: np.ndarray) -> np.ndarray:
     """Signals, and their copies under fixed rotations.
 
-    The error of a mean over the grid depends on how the signals lie to it, up to fivefold, and a kernel holds them in
-    any position. Only for means over all rotations, which no turn changes.
+    The error of a mean over the grid depends on the signals' orientation, up to fivefold, and a kernel sees them in
+    any orientation. Only for means over all rotations, which are rotation-invariant.
     """
     turns = random_rotations(_SIDES - 1, np.random.default_rng(7))
     return np.concatenate([x, *(rotate(x, R) for R in turns)])
@@ -313,8 +313,8 @@ def pairs_of(x: np.ndarray, turns: tuple[np.ndarray, ...]) -> tuple[np.ndarray, 
 def rotation_to_node(resolution: int) -> np.ndarray:
     """The rotation after which a signal meets itself at the worst place of a grid over relative rotations.
 
-    Grids are densest around the identity, where a signal meets itself. It meets a turned copy elsewhere: at worst at a
-    node of the middle ring, whose cell is the largest. Only for means over all rotations, which no turn changes.
+    Grids are densest around the identity, where a signal meets itself. It meets a rotated copy elsewhere: at worst at a
+    node of the middle ring, whose cell is the largest. Only for means over all rotations, which are rotation-invariant.
     """
     azimuths, cosine, _ = euler_grid(resolution)
     return _rotation(azimuths[-1], cosine[resolution // 2])
@@ -323,7 +323,7 @@ def rotation_to_node(resolution: int) -> np.ndarray:
 def rotation_between_nodes(resolution: int) -> np.ndarray:
     """A rotation to the middle of a cell, where means come out too small, not too large.
 
-    Then the signal and its copy are at an angle that nonlinearities behind the mean see; at a node there is none.
+    The signal and its copy then have a non-zero angle, which nonlinearities after the mean see; at a node it is zero.
     """
     azimuths, cosine, _ = euler_grid(resolution)
     middle = resolution // 2
@@ -335,7 +335,7 @@ def _rotation(azimuth: float, cosine: float) -> np.ndarray:
 
 
 def surrogates(bandlimit: int, channels: int) -> np.ndarray:
-    """Random signals of unit variance, which stand in for signals that are not known yet."""
+    """Random signals of unit variance, in place of signals that are not known yet."""
     return np.random.default_rng(0).normal(size=(_SIGNALS, bandlimit**2, channels)) * np.sqrt(4 * np.pi) / bandlimit
 
 
@@ -344,7 +344,7 @@ def choose(
 ) -> Resolution:
     """The lowest resolution whose error is within the tolerance, or within rounding, `least`.
 
-    `values(r)` are NNGP and NTK of the pairs of n signals at resolution r.
+    `values(r)`: NNGP and NTK of the pairs of n signals at resolution r.
     """
     at = functools.cache(values)
     error = lambda coarse, fine: difference(at(coarse), at(fine), n)
@@ -361,15 +361,15 @@ def choose(
 
 
 def coarser(resolution: int) -> int:
-    """One against which a resolution that was asked for is half as fine again."""
+    """A coarser resolution, two thirds of the requested one, for comparison."""
     return max(1, int(resolution / _FINER))
 
 
 def search(ladder: Sequence[int], error: Callable[[int, int], float], tolerance: float) -> Resolution:
     """The lowest resolution of a ladder whose `error(r, finer)`, against one half as fine again, is within `tolerance`.
 
-    Where none is, the finest that has a finer one, with a note and a warning; where none has, the first, whose error is
-    infinite.
+    If none is, the finest comparable one, with a note and a warning; if none can be compared, the first, with infinite
+    error.
     """
     last, missed = ladder[0], float("inf")
     for r in ladder:
@@ -385,9 +385,9 @@ def search(ladder: Sequence[int], error: Callable[[int, int], float], tolerance:
 
 
 def difference(coarse: Values, fine: Values, n: int) -> float:
-    """Largest error of the coarser values of `pairs_of` n signals, relative to those of signals with themselves.
+    """Largest error of the coarser values of `pairs_of` n signals, relative to the kernels of signals with themselves.
 
-    A signal and its turned copies have the kernel of the signal with itself.
+    A signal with its rotated copies has the kernel of the signal with itself.
     """
     errors = [0.0]
     for a, b in zip(coarse, fine, strict=True):

@@ -1,28 +1,27 @@
-"""Scaling: units of fields, and laws of kernels in the scale of inputs.
+"""Scaling of fields, and scaling laws of kernels.
 
-The unit t of an input: what engines divide it, and its biases, by, so that parallel inputs are at distance nearly 0.
+The scale t of an input: engines divide it, and its biases, by t, so that parallel inputs are at distance nearly 0.
 
-Of homogeneous networks, φ(s·x) = s φ(x) for s > 0, N(x) is t times the same network's output at x/t with biases
-divided by t. The distance of such fields f/t and f'/t' is that of their directions, E/(tt') with E = 2(√(qq') - K),
-where f and f' have the ratio t : t' of deviations. D = q + q' - 2K would hold E beside (√q - √q')², and the rounding
-of that. Biases of variance b² add b² (1/t - 1/t')² to the distance. t² is, but for a factor, about the variance of
-the outputs: the input's mean square, and what the biases of all layers add to it.
+In homogeneous networks, φ(s·x) = s φ(x) for s > 0, N(x) is t times the same network's output at x/t with biases
+divided by t. The distance of such fields f/t and f'/t' is that of their directions, E/(tt') with E = 2(√(qq') - K), if
+f and f' have standard deviations in the ratio t : t'. D = q + q' - 2K would contain E in addition to (√q - √q')², and
+the rounding of that. Biases of variance b² add b² (1/t - 1/t')² to the distance. t² is, up to a factor, about the
+variance of the outputs: the input's mean square plus the contributions of all layers' biases.
 
-Networks with a smooth nonlinearity or a normalisation have no such units. Compiled engines carry D of inputs in units;
-the reference engine has the angle itself (`kernels.angular`).
+Networks with a smooth nonlinearity or a normalisation have no such scale. Compiled engines use D of scaled inputs;
+the reference engine computes with the angle itself (`kernels.angular`).
 
-Functions that grow faster than their input make norms differ more behind them: there fields change their unit. Behind
-each nonlinearity that is not homogeneous u² is the mean variance of an input's positions, and what biases add to it up
-to the next. Branches that meet are brought into the unit of their sum (`native/src/branch.hpp`).
+Functions that grow faster than their input increase the differences of norms: there fields change their scale. After
+each nonlinearity that is not homogeneous u² is the mean variance over an input's positions, plus the contribution of
+biases up to the next. Branches that meet are rescaled to the scale of their sum (`native/src/branch.hpp`).
 
-Without biases, and with nonlinearities φ(s·x) = s φ(x), K(s x, s' x') = s s' K(x, x'): exact powers of two are taken
+Without biases, and with nonlinearities φ(s·x) = s φ(x), K(s x, s' x') = s s' K(x, x'): exact powers of two are factored
 out of the inputs, so that their squares neither overflow nor underflow and D = q + q' - 2K resolves K. With biases the
-same holds if these are scaled, too. Of other networks D resolves K as long as the norms differ little. Beyond that all
-is computed in double precision, of fields in units of their own or with angles (`kernels.angular`).
+same holds if these are scaled, too. For other networks D resolves K as long as the norms differ little. Otherwise
+everything is computed in double precision, with fields scaled separately or with angles (`kernels.angular`).
 
-Inside JAX programs norms are known only when the program runs: nothing is computed in another precision, only
-homogeneous networks without biases have their inputs scaled, and what no number can hold is infinite or zero without an
-error.
+Inside JAX programs norms are known only at run time: nothing is computed in another precision, only homogeneous
+networks without biases have their inputs scaled, and overflow and underflow give infinity or zero without an error.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ P = TypeVar("P")
 
 
 def unit_bias(steps: Iterable[Any]) -> Any:
-    """Contribution of biases to t²; None if the network is not homogeneous, and has no units."""
+    """Contribution of biases to t²; None if the network is not homogeneous, so that there is no scale."""
     first, *others = unit_biases(steps)
     return None if others else first
 
@@ -64,7 +63,7 @@ def changes_unit(op: Any) -> bool:
 
 
 def unit_biases(ops: Iterable[Any], changes: Callable[[Any], bool] = changes_unit) -> list[Any]:
-    """Contributions of biases to the mean square of an input, and after each op that `changes` the unit."""
+    """Contributions of biases to the mean square of an input, and after each op for which `changes` holds."""
     found: list[Any] = [0.0]
     gain: Any = 1.0
     for op in ops:
@@ -80,12 +79,12 @@ def unit_biases(ops: Iterable[Any], changes: Callable[[Any], bool] = changes_uni
 
 
 def has_bias(op: Any) -> bool:
-    """Whether an operation adds a bias, which numbers that are not known yet may be."""
+    """Whether an operation adds a bias; traced values count as one."""
     return op.affine is not None and not (isinstance(op.b_var, float | int) and op.b_var == 0)
 
 
 def with_biases(program: P, factor: Any) -> P:
-    """A program whose biases have `factor` times the standard deviation."""
+    """The program with the standard deviations of all biases multiplied by `factor`."""
 
     def changed(ops: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple((op if op.affine is None else op.with_bias(factor)).with_held(changed) for op in ops)
@@ -114,7 +113,7 @@ class Law(NamedTuple):
 
 @lru_cache(maxsize=256)
 def law_of(program: Any) -> Law:
-    """Scaling law of the kernels of a field program, or of one on rotations."""
+    """Scaling law of the kernels of a field program, or of a program on rotations."""
     ops = list(flat(_top(program)))
     activations = [op.nonlinearity for op in ops if op.nonlinearity is not None]
     linear = [op.affine for op in ops if op.affine is not None]
@@ -136,7 +135,7 @@ def law_of(program: Any) -> Law:
 
 
 def _variance(ops: tuple[Any, ...], signal: float, constant: float) -> tuple[float, float]:
-    """(signal, constant) after `ops`, of fields that are alike at all positions."""
+    """(signal, constant) variances after `ops`, for fields that are equal at all positions."""
     for op in ops:
         if op.affine is not None:
             signal, constant = op.W_var * signal, op.W_var * constant + op.b_var
@@ -174,10 +173,10 @@ def norms(x: Float[np.ndarray, " N *inputs"]) -> Float[np.ndarray, " N"]:
 
 
 def _keys(law: Law, logarithms: Any) -> Any:
-    """log2 of the deviation that decides which pairs are near (see `Law`), in units of the input's.
+    """log2 of the standard deviation that decides which pairs have similar norms (see `Law`), relative to the input's.
 
-    In homogeneous networks that of the outputs: rounding of D on the way is relative to variances that do not fall
-    below their share of it. Other nonlinearities may saturate; there it is what the first of them reads.
+    In homogeneous networks that of the outputs: rounding of D is relative to variances that do not fall below their
+    share of it. Other nonlinearities may saturate; there it is the input of the first of them.
     """
     if law.constant == 0 or law.signal == 0:
         return logarithms
@@ -185,7 +184,7 @@ def _keys(law: Law, logarithms: Any) -> Any:
 
 
 class Scales(NamedTuple):
-    """Powers of two that are taken out of inputs, and what remains to be done."""
+    """Powers of two factored out of inputs, and the remaining steps."""
 
     first: np.ndarray  # inputs are divided by 2 to the power of these, (N1,) and (N2,)
     second: np.ndarray
@@ -196,12 +195,12 @@ class Scales(NamedTuple):
 
     @property
     def moved(self) -> bool:
-        """Whether any power of two is taken out."""
+        """Whether any power of two is factored out."""
         return self.common != 0 or bool(self.first.any() or self.second.any())
 
 
 def limits(law: Law, dtype: DType) -> tuple[float, float, float, float]:
-    """What is added to inputs' mean squares, the least and the most of that, and their ratio, of ordinary inputs."""
+    """(addend to inputs' mean squares, its minimum, its maximum, and its maximum ratio) for ordinary inputs."""
     low, high = _SQUARES[np.dtype(dtype)]
     # The logarithms of the roots of these sums are what `_keys` gives; of ordinary inputs no norm is zero.
     constant = float(law.constant) / float(law.signal) if law.signal else 0.0
@@ -209,9 +208,9 @@ def limits(law: Law, dtype: DType) -> tuple[float, float, float, float]:
 
 
 def scales_of(law: Law, dtype: DType, x1: np.ndarray, x2: np.ndarray | None) -> Scales:
-    """The `Scales` of inputs x1 and x2 (None: x1 again); what is not finite counts as ordinary.
+    """The `Scales` of inputs x1 and x2 (None: x1 again); non-finite inputs count as ordinary.
 
-    Raises NotFiniteError for inputs so large that a nonlinearity that is not homogeneous has no kernel of them.
+    Raises NotFiniteError for inputs so large that a nonhomogeneous nonlinearity's kernel overflows.
     """
     sides = [_keys_of(law, x) for x in (x1, x2) if x is not None]
     keys = np.concatenate([side[~zero] for side, zero in sides])
@@ -242,21 +241,21 @@ def scales_of(law: Law, dtype: DType, x1: np.ndarray, x2: np.ndarray | None) -> 
 
 
 def _keys_of(law: Law, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(`_keys` of inputs, 0 for those whose output is zero; which these are)."""
+    """(`_keys` of inputs, 0 for inputs with zero output; mask of these)."""
     logarithms = norms(x)
     zero = (logarithms == -np.inf) & law.vanishes
     return _keys(law, np.where(zero, 0.0, logarithms)), zero
 
 
 def divided(x: np.ndarray, exponent: Any, dtype: DType) -> np.ndarray:
-    """x / 2^exponent in `dtype`; the exponent is one number, or one for each input."""
+    """x / 2^exponent in `dtype`; one exponent, or one per input."""
     x = np.asarray(x, np.float64 if np.dtype(dtype) == np.float64 else x.dtype)
     exponent = np.asarray(exponent).reshape((-1,) + (1,) * (x.ndim - 1)) if np.ndim(exponent) else exponent
     return np.ldexp(x, -exponent).astype(dtype, copy=False)
 
 
 def as_representable(values: np.ndarray, exponents: Any, dtype: DType) -> tuple[np.ndarray, int]:
-    """(values · 2^exponents in `dtype`, how many of them lost digits because they are smaller than normal numbers)."""
+    """(values · 2^exponents in `dtype`, number of results that lost digits as subnormal numbers)."""
     with np.errstate(over="ignore", under="ignore"):
         found = np.ldexp(np.asarray(values, np.float64), exponents)
         result = found.astype(dtype)
@@ -266,7 +265,7 @@ def as_representable(values: np.ndarray, exponents: Any, dtype: DType) -> tuple[
 
 
 def check_representable(dtype: DType, arrays: tuple[np.ndarray, ...], inputs: tuple[np.ndarray, ...]) -> None:
-    """Raise NotFiniteError where kernels of finite inputs are not: NaN and infinities are not results."""
+    """Raise NotFiniteError if kernels of finite inputs are not finite."""
     with np.errstate(all="ignore"):
         if all(np.isfinite(a.sum()) for a in arrays):  # which costs no array of truth values
             return
@@ -312,7 +311,7 @@ def with_derivatives_of(reference: Callable[..., Values], run: Callable[..., Val
 
 
 def cast(dtype: DType, nngp: np.ndarray, ntk: np.ndarray, inputs: Iterable[object]) -> tuple[np.ndarray, np.ndarray]:
-    """Both in the precision of the inputs; an error where that cannot hold them."""
+    """Both kernels in the inputs' precision; raises if that cannot hold them."""
     with np.errstate(over="ignore", under="ignore"):
         nngp, ntk = nngp.astype(dtype, copy=False), ntk.astype(dtype, copy=False)
     check_representable(dtype, (nngp, ntk), tuple(map(np.asarray, inputs)))
@@ -325,7 +324,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 class Backends(NamedTuple):
-    """Ways to compute (NNGP, NTK) of arrays, in the `precision.scope` of these; x2 is None for x1 with itself."""
+    """Functions that compute (NNGP, NTK) of arrays in their `precision.scope`; x2 None: x1 with itself."""
 
     engine: Callable[[np.ndarray, np.ndarray | None], Pair]  # of inputs near to each other in norm
     any_norms: Callable[[np.ndarray, np.ndarray | None, float], Pair]  # of any, in double, with biases times a factor
@@ -343,7 +342,7 @@ def all_pairs(
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """(NNGP, NTK, notes) between x1 and x2 (None: x1 with itself), each (N1, N2, *part.tail), by an engine.
 
-    If `paired` of the pairs (x1[p], x2[p]), each (P, *part.tail). In the `precision.scope` of the inputs.
+    If `paired`, of the pairs (x1[p], x2[p]), each (P, *part.tail). Runs in the `precision.scope` of the inputs.
     """
     dtype, inputs = x1.dtype, (x1,) if x2 is None else (x1, x2)
     scales = scales_of(law, dtype, x1, x2) if all(map(len, inputs)) else None
@@ -376,7 +375,7 @@ def all_pairs(
 def _scaled_back(
     values: np.ndarray, scales: Scales, dtype: np.dtype, part: Part, paired: bool
 ) -> tuple[np.ndarray, int]:
-    """(Values with the powers of two that were taken out, 0 where an output is zero; how many of them lost digits)."""
+    """(values times the factored-out powers of two, 0 for zero outputs; number of values that lost digits)."""
     out = values if values.dtype == dtype and values.flags.writeable else np.empty_like(values, dtype)
     step, lost = max(1, _CHUNK // max(1, values[:1].size)), 0
     for start in range(0, len(values), step):
@@ -398,7 +397,7 @@ def _complete(
     values: Pair,
     paired: bool,
 ) -> int:
-    """How many pairs the engine left out, whose kernels are then filled in."""
+    """Fill in the kernels of pairs that the engine left out, and return their number."""
     nngp, other = values[0], x1 if x2 is None else x2
     if backends.beyond is None or not nngp.size or not np.isnan(nngp.sum()):
         return 0
@@ -419,7 +418,7 @@ def _complete(
 
 
 def _notes_on(beyond: int) -> list[str]:
-    """What a reader should know of pairs that the engine left out."""
+    """Notes about pairs that the engine left out."""
     if not beyond:
         return []
     note = f"{beyond} pairs by the reference engine: variances beyond the tables of an Elementwise"
@@ -431,9 +430,9 @@ Run = Callable[[ArrayLike, ArrayLike | None], Values]
 
 
 def traced_pairs(law: Law, run: Run, x1: ArrayLike, x2: ArrayLike | None) -> Values:
-    """(NNGP, NTK) between x1 and x2 (None: x1 with itself) by `run`, arrays (N1, N2, ...) that keep angles of inputs.
+    """(NNGP, NTK) between x1 and x2 (None: x1 with itself) by `run`, arrays (N1, N2, ...), keeping angles of inputs.
 
-    Of networks whose kernels follow the scale of inputs powers of two are taken out of each.
+    For homogeneous networks powers of two are factored out of each input.
     """
     if 0 in (x1.size, 1 if x2 is None else x2.size):
         return run(x1, x2)
@@ -456,7 +455,7 @@ def traced_pairs(law: Law, run: Run, x1: ArrayLike, x2: ArrayLike | None) -> Val
 def _anywhere(flags: jax.Array) -> jax.Array:
     """Whether any of the flags is set; under vmap one answer for the whole batch.
 
-    A choice made for the batch stays a choice. Made for each member it would be both sides for all of them.
+    A single condition for the batch stays a branch; one per member would compute both sides for all of them.
     """
     return jnp.any(flags)
 
@@ -467,7 +466,7 @@ def _(axis_size: int, in_batched: list[bool], flags: jax.Array) -> tuple[jax.Arr
 
 
 def where_missing(found: Values, other: Callable[[], Values]) -> Values:
-    """`found`, or the other (NNGP, NTK) where any of its NNGP is NaN."""
+    """`found`, or the result of `other` if any of its NNGP is NaN."""
     missing = jnp.isnan(found[0])
     instead = jax.lax.cond(_anywhere(missing), other, lambda: found)
     return jnp.where(missing, instead[0], found[0]), jnp.where(missing, instead[1], found[1])
@@ -487,24 +486,24 @@ def _norms(x: ArrayLike) -> tuple[jax.Array, jax.Array]:
 
 
 def _exponent(x: jax.Array) -> jax.Array:
-    """floor(log2 x) of positive numbers, int32, from their bits, which compile sooner than a logarithm."""
+    """floor(log2 x) of positive numbers, int32, from their bits, which compiles faster than a logarithm."""
     bits = jax.lax.bitcast_convert_type(x, f"int{8 * x.dtype.itemsize}") >> jnp.finfo(x.dtype).nmant
     return bits.astype(jnp.int32) - jnp.finfo(x.dtype).maxexp + 1
 
 
 def _power(exponents: jax.Array, dtype: DType) -> jax.Array:
-    """2^exponents, normal numbers, written as bits."""
+    """2^exponents, as normal numbers from their bits."""
     whole = exponents.astype(f"int{8 * np.dtype(dtype).itemsize}") + jnp.finfo(dtype).maxexp - 1
     return jax.lax.bitcast_convert_type(whole << jnp.finfo(dtype).nmant, dtype)
 
 
 def _scaled_by(x: ArrayLike, exponents: jax.Array) -> jax.Array:
-    """x · 2^exponents of each input, in two steps, each of which is a number."""
+    """x · 2^exponents of each input, in two steps without overflow of the powers."""
     half = exponents >> 1
     first, second = (_broadcast(_power(part, x.dtype), x.ndim) for part in (half, exponents - half))
     return first * x * second
 
 
 def _broadcast(values: jax.Array, axes: int) -> jax.Array:
-    """Values beside an array of so many axes, of which they have the first."""
+    """Values with trailing axes added, to broadcast with an array of `axes` axes."""
     return values.reshape(values.shape + (1,) * (axes - values.ndim))

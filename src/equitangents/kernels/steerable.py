@@ -1,15 +1,15 @@
 """Steerable programs: features in irreps of SO(2), O(2), SO(3) and O(3) on points, whose kernels are matrices.
 
 For two inputs and one irrep there are K and Θ, (P, d, P', d): covariances of the components of one copy at all pairs
-of points. Copies are independent, and so are irreps: their weights are apart.
+of points. Copies are independent, and so are irreps, because they have separate weights.
 
-They run on one input with itself, for its variances, and on pairs of inputs.
+Programs run on one input with itself, for its variances, and on pairs of inputs.
 
 Filters over points, maps at points and means: with weights N(0, 1) on each of B' equivariant kernels κ that end in an
-irrep, and n copies going in, f' = W/√(B' n) Σ w κ f, so that K' = W²/B' Σ_κ κ K κ'ᵀ, and Θ' = K' + W²/B' Σ_κ κ Θ κ'ᵀ.
+irrep, and n input copies, f' = W/√(B' n) Σ w κ f, so that K' = W²/B' Σ_κ κ K κ'ᵀ, and Θ' = K' + W²/B' Σ_κ κ Θ κ'ᵀ.
 
-Gates: E[σ(g)σ(g')] K and E[σσ'] Θ + E[σ̇σ̇'] Θ_0 ∘ K, the gates g being copies of the irrep of numbers, independent of
-what they multiply. Sampled signals: s(x) = Σ_l h_l(x) · f_l is Gaussian, with covariance Σ_l h_l(x)ᵀ K_l h_l(x').
+Gates: E[σ(g)σ(g')] K and E[σσ'] Θ + E[σ̇σ̇'] Θ_0 ∘ K, the gates g being scalars, independent of what they multiply.
+Sampled signals: s(x) = Σ_l h_l(x) · f_l is Gaussian, with covariance Σ_l h_l(x)ᵀ K_l h_l(x').
 
 Norms, u ↦ u Σ_a c_a exp(-t_a |u|²), in closed form: under exp(-t|u|² - t'|v|²) a Gaussian stays one. With its blocks
 Q, K, Q' and M = 1 + 2tQ, S = 1 + 2t'(Q' - 2t Kᵀ M⁻¹ K), its mass is (det M det S)^(-1/2), and its covariances
@@ -43,7 +43,7 @@ Kernels = dict[tuple[SteerableIrrep, SteerableIrrep], tuple[AngularKernel, ...]]
 
 @lru_cache(maxsize=256)
 def filter_kernels(into: Features, out: Features, max_frequency: int | None) -> Kernels:
-    """Angular kernels by (irrep out, irrep in); pairs without any are left out."""
+    """Angular kernels by (irrep out, irrep in); pairs without any are omitted."""
     found = {(b, a): angular_kernels(b, a, max_frequency) for b in out.irreps for a in into.irreps}
     return {pair: kernels for pair, kernels in found.items() if kernels}
 
@@ -54,22 +54,22 @@ class PointOperation(Operation):
     largest: ClassVar[float | None] = None  # the longest vectors that it holds for; None: all
 
     def values(self, space: int) -> int:
-        """Values of duals at one pair of points, of features under a group of this space; 0 without a nonlinearity."""
+        """Number of activation-kernel values per pair of points, for groups of this space; 0 if linear."""
         return 0
 
     @property
     def angular_kernels(self) -> int:
-        """The most kernels that end in one irrep from one other, on all rings, that it sums with."""
+        """The largest number of its kernels between two irreps, over all rings."""
         return 1
 
     def widest(self, space: int) -> int:
-        """The most numbers that one copy of a feature has at a point while it runs, beyond what went in."""
+        """The most values per point and copy of a feature that it needs, in addition to its input."""
         return 0
 
 
 @dataclass(frozen=True)
 class Filter(PointOperation):
-    """Sums over points by kernels of `rings` times angular parts: K' = W²/B Σ κ K κ'ᵀ (+ b² of numbers), B kernels."""
+    """Sums over points by kernels of `rings` times angular parts: K' = W²/B Σ κ K κ'ᵀ (+ b² for scalars), B kernels."""
 
     into: Features
     out: Features
@@ -81,16 +81,16 @@ class Filter(PointOperation):
 
     @property
     def kernels(self) -> Kernels:
-        """Its angular kernels, each of which stands on every ring."""
+        """Its angular kernels, each combined with every ring."""
         return filter_kernels(self.into, self.out, self.max_frequency)
 
     @property
     def angular_kernels(self) -> int:
-        """The kernels between two irreps, where there are the most, times the rings."""
+        """The largest number of kernels between two irreps, times the rings."""
         return max(map(len, self.kernels.values())) * len(self.radii)
 
     def products(self, points: int) -> int:
-        """Of Σ κ K κ'ᵀ and Σ κ Θ κ'ᵀ."""
+        """Multiply-adds of Σ κ K κ'ᵀ and Σ κ Θ κ'ᵀ."""
         total = 0
         for (out, into), kernels in self.kernels.items():
             a, b, count = out.dimension, into.dimension, len(kernels) * len(self.radii)
@@ -98,7 +98,7 @@ class Filter(PointOperation):
         return total
 
     def widest(self, space: int) -> int:
-        """The largest irrep that comes out."""
+        """The dimension of the largest output irrep."""
         return max((kind.dimension for kind in self.out.irreps), default=0)
 
 
@@ -114,7 +114,7 @@ class PointMap(PointOperation):
 
 @dataclass(frozen=True)
 class Gate(PointOperation):
-    """Numbers through `scalars` (None: they are gates alone), others times `gate` of a number of their own."""
+    """Scalars through `scalars` (None: all are gates), other irreps times `gate` of their own scalar."""
 
     needs_variances: ClassVar[bool] = True
     into: Features
@@ -123,7 +123,7 @@ class Gate(PointOperation):
     gate: DualActivation
 
     def values(self, space: int) -> int:
-        """Two: one of the scalars, one of the gates."""
+        """Two: one for the scalars, one for the gates."""
         return 2
 
 
@@ -172,9 +172,9 @@ Op = Filter | PointMap | Nonlinear | PointMean
 
 @dataclass(frozen=True)
 class Points:
-    """The space of `features` on so many points, or of a `whole` input (N, channels), which then counts as one point.
+    """The space of `features` on `points` points, or of `whole` inputs (N, channels), which count as one point.
 
-    `outputs` come out, of a whole input or, a `field`, on points.
+    `outputs`: the output features, of whole inputs, or with `field` on points.
     """
 
     count: int
@@ -194,7 +194,7 @@ SteerableProgram = Program[Points]
 
 @dataclass(frozen=True)
 class PointsSide:
-    """One input: coordinates of its points (P, n), and which of them exist (P,), 1 or 0."""
+    """One input: coordinates of its points (P, n), and their mask (P,), 1 for existing points or 0."""
 
     points: jax.Array
     present: jax.Array
@@ -216,7 +216,7 @@ Variances = dict[SteerableIrrep, jax.Array]  # of the components of one copy at 
 
 
 def start(features: Features, coordinates: int, x1: jax.Array, x2: jax.Array) -> Fields:
-    """The mean over copies of f f'ᵀ, of what is given on the points, x (P, coordinates and channels)."""
+    """The mean over copies of f f'ᵀ for input features on the points, x (P, coordinates and channels)."""
     a, b = (features.split(x[:, coordinates:]) for x in (x1, x2))
     return {
         kind: IrrepField(jnp.einsum("ica,jcb->iajb", a[kind], b[kind], precision="highest") / n, None)
@@ -254,7 +254,7 @@ def count(kernels: Kernels, out: SteerableIrrep) -> int:
 class Geometry(NamedTuple):
     """For all pairs of points i, j: harmonics of the direction of x_j - x_i (P, P, harmonics), and rings (P, P, R).
 
-    Where x_j = x_i there is no direction, and harmonics of frequencies from 1 on are zero, as κ(0) = ρ'(g) κ(0) ρ(g)ᵀ.
+    If x_j = x_i there is no direction, and harmonics of frequencies ≥ 1 are zero, as κ(0) = ρ'(g) κ(0) ρ(g)ᵀ requires.
     """
 
     harmonics: jax.Array
@@ -263,7 +263,7 @@ class Geometry(NamedTuple):
 
 
 def geometry(points: ArrayLike, largest: int, radii: tuple[float, ...], width: float) -> Geometry:
-    """Harmonics and rings of kernels of frequencies up to `largest`, at points (P, n)."""
+    """Harmonics and rings for kernels of frequencies up to `largest`, at points (P, n)."""
     unit, length = directions_and_lengths(points[None, :, :] - points[:, None, :])
     first, *others = direction_harmonics(unit, largest)
     present = (length > 0).astype(points.dtype)[..., None]
@@ -401,7 +401,7 @@ def gaussian_sums(
     k: jax.Array,
     theta: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """(E[φφᵀ], E[Dφ Θ Dφᵀ]) of covariances q1 (P, d, d), q2 (P', d, d), k and Θ (P, P', d, d)."""
+    """(E[φφᵀ], E[Dφ Θ Dφᵀ]) for covariances q1 (P, d, d), q2 (P', d, d), k and Θ (P, P', d, d)."""
     pairs = list(itertools.product(zip(coefficients, rates, strict=True), repeat=2))
     nodes = np.array([(c1 * c2, t1, t2) for (c1, t1), (c2, t2) in pairs])
 
@@ -432,7 +432,7 @@ def _one(
 
 
 def _solve(matrix: jax.Array, right: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(matrix⁻¹ right, determinant) of symmetric matrices that are at least the unit, by elimination in place."""
+    """(matrix⁻¹ right, determinant) for symmetric matrices ≥ 1, by elimination in place."""
     size = matrix.shape[-1]
     batch = jnp.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
     rows = jnp.concatenate([jnp.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (matrix, right)], axis=-1)
@@ -479,7 +479,7 @@ def pair(
 
 
 def _run(ops: tuple[Any, ...], here: _Here, dual: _Dual) -> _Here:
-    """Operations in order, those of branches one branch after another."""
+    """The state after operations in order; branches run one after another."""
     several: tuple[_Here, ...] = (here,)
     for op in ops:
         several = _parallel(op, several, dual) if op.is_branching else (_step(op, *several[0], dual),)
@@ -495,7 +495,7 @@ def _parallel(op: ParallelBranches, several: tuple[_Here, ...], dual: _Dual) -> 
 
 
 def _sum(a: _Here, b: _Here) -> _Here:
-    """Branches are independent, and at most one of them has a mean."""
+    """The sum of two independent branches, at most one of which has a mean."""
     return added(a[0], b[0]), a[1], a[2]
 
 

@@ -1,17 +1,16 @@
 """Structured programs: masks, graphs, attention and dropout, over all pairs of positions.
 
-Beside the operations of field programs it holds those below,
-some of which read the two inputs by themselves: their masks, their graphs, and their kernels with themselves.
+In addition to the operations of field programs they have those below,
+some of which read each input separately: its mask, its graph, and its kernel with itself.
 
-Masks after windows, by one of two conventions.
+Masks after windows follow one of two conventions.
 
-"smaller": what comes out is that of the smaller input itself, for masks that leave the first n' positions along each
-axis. Windows without padding are there where their last position is; with zero padding and stride 1 where the position
-that they are centred on is; others are refused, since a circle closes earlier, and the padding of strides depends on
-the size.
+"smaller": outputs are those of the smaller input itself, for masks that keep the first n' positions along each
+axis. Windows without padding exist if their last position does; with zero padding and stride 1 if their centre does.
+Others raise an error, since a smaller circle closes earlier, and the padding of strides depends on the size.
 
-"neural-tangents": every window reads the padded input, zero where a mask leaves nothing, divides by its whole size, and
-is there where the position that it is centred on is.
+"neural-tangents": every window reads the padded input, with zeros at missing positions, divides by its full size, and
+exists if its centre does.
 
 Inputs have their positions in one axis, with masks and graphs.
 """
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Structured(Operation):
-    """An operation only of structured programs."""
+    """An operation that only structured programs have."""
 
     is_structured: ClassVar[bool] = True
 
@@ -66,7 +65,7 @@ class BlockSums(Structured, Blocks):
 class Normalise(Structured):
     """Subtracts the mean and divides by √(variance + eps), both over channels, or over channels and positions.
 
-    A `centred` field has the mean 0 anyway. With `groups` each group of positions is taken by itself.
+    A `centred` field already has mean 0. With `groups` each group of positions is normalised separately.
     """
 
     label: ClassVar[str] = "normalisation over positions"
@@ -76,7 +75,7 @@ class Normalise(Structured):
     groups: FrozenArray | None = None  # int32 (positions,), the number of each position's group
 
     def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
-        """As before it, if groups move to groups."""
+        """The same moves, if groups move to groups."""
         labels = np.zeros(len(moves), np.int64) if self.groups is None else self.groups.array
         for _ in by_blocks(labels, int(labels.max()) + 1, moves):
             yield moves
@@ -98,7 +97,7 @@ class Attend(Structured):
 
     @property
     def grows(self) -> bool:  # type: ignore[override]
-        """Whether weights of positions grow with the field."""
+        """Whether the weights of positions grow with the field."""
         return self.mechanism != "softmax"
 
     def products(self, positions: int) -> int:
@@ -107,7 +106,7 @@ class Attend(Structured):
 
 @dataclass(frozen=True)
 class Mix(Structured):
-    """Sums over positions: K' = A K A'ᵀ, Θ' = A Θ A'ᵀ, of a given matrix A, or of each input's own graph."""
+    """Sums over positions: K' = A K A'ᵀ, Θ' = A Θ A'ᵀ, with a fixed matrix A, or each input's own graph."""
 
     label: ClassVar[str] = "aggregation"
     matrix: FrozenArray | None  # float64 (positions_out, positions), or None: the graphs that come with the inputs
@@ -117,14 +116,14 @@ class Mix(Structured):
         return self.matrix is None
 
     def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
-        """Yield the permutation of rows if the matrix is carried to itself; nothing for graphs that inputs bring."""
+        """Yield the permutation of rows if the matrix is mapped to itself; nothing for inputs' own graphs."""
         return iter(()) if self.matrix is None else by_matrix(self.matrix.array, moves)
 
     def positions_after(self, positions: int) -> int:
         return positions if self.matrix is None else len(self.matrix.array)
 
     def products(self, positions: int) -> int:
-        """Multiply-adds of two products, without zeros of a given matrix."""
+        """Multiply-adds of two products, skipping zeros of a fixed matrix."""
         if self.matrix is None:
             return 4 * positions**3
         return 2 * int(np.count_nonzero(self.matrix.array)) * (positions + len(self.matrix.array))
@@ -132,20 +131,20 @@ class Mix(Structured):
 
 @dataclass(frozen=True)
 class Drop(Structured):
-    """Dropout: entries are kept with this probability, so that a draw's variance is K/keep, another's covariance K."""
+    """Dropout: entries are kept with probability `keep`, so that a draw's variance is K/keep; with another draw K."""
 
     label: ClassVar[str] = "dropout"
     draws_noise: ClassVar[bool] = True
     keep: float
 
     def moves_after(self, moves: Moves, one_sided: bool = False) -> Iterator[Moves]:
-        """As before it, since noise is alike at all positions."""
+        """The same moves, since noise has the same distribution at all positions."""
         yield moves
 
 
 @dataclass(frozen=True)
 class StructuredPositions:
-    """The space of fields on a grid of `shape` whose inputs are read by themselves: their masks, graphs and kernels."""
+    """The space of fields on a grid of `shape` that depend on each input's mask, graph and own kernel."""
 
     shape: tuple[int, ...]
     masks: str = "smaller"  # masks after windows, if positions are missing: see `masks`
@@ -155,7 +154,7 @@ StructuredProgram = Program[StructuredPositions]
 
 
 def deciding(box: Box, convention: str) -> np.ndarray:
-    """The number of the position in whose place each window is there or not, (positions_out,)."""
+    """The position that decides whether each window exists, (positions_out,)."""
     centred = convention == NEURAL_TANGENTS or box.is_padded  # else a window's last position decides
     axes = []
     for n, out, w, s, low in zip(box.in_shape, box.out_shape, box.window, box.stride, box.low, strict=True):
@@ -165,7 +164,7 @@ def deciding(box: Box, convention: str) -> np.ndarray:
 
 
 def check_masked_windows(box: Box, padding: str) -> None:
-    """Raise NetworkError where windows of smaller inputs are others: of circles, and of padding with strides."""
+    """Raise NetworkError if smaller inputs have other windows: for circular padding, and padding with strides."""
     if not (padding == "valid" or set(box.window) <= {1} or (padding == "zero" and set(box.stride) <= {1})):
         raise NetworkError(
             "windows with circular padding, or with zero padding and strides, are others on the smaller inputs that "
@@ -174,7 +173,7 @@ def check_masked_windows(box: Box, padding: str) -> None:
 
 
 def check_boxes(name: str, program: StructuredProgram, mask: ArrayLike | None) -> None:
-    """Raise NetworkError where the network has windows and a mask leaves more or less than the first positions."""
+    """Raise NetworkError if the network has windows and a mask keeps other than the first positions."""
     if mask is None or program.space.masks != SMALLER or not any(op.reads_sizes for op in flat(program.ops)):
         return
     grid = np.asarray(mask).reshape((len(mask), *program.shape))
@@ -210,7 +209,7 @@ class MaskedBatch:
 
 
 def batch_of(program: StructuredProgram, x: Any) -> MaskedBatch:
-    """Structured or plain inputs, positions in one axis."""
+    """The batch of structured or plain inputs, with positions in one axis."""
     values, mask = getattr(x, "x", x), getattr(x, "mask", None)
     flat_values = values.reshape((len(values), -1, values.shape[-1]))
     if mask is not None and not program.shape:
@@ -221,7 +220,7 @@ def batch_of(program: StructuredProgram, x: Any) -> MaskedBatch:
 
 
 def check_alike(program: StructuredProgram, one: MaskedBatch, other: MaskedBatch) -> None:
-    """Raise NetworkError unless both sets of inputs have masks, and graphs where the program reads them."""
+    """Raise NetworkError unless both sets of inputs have masks, or neither, and graphs if the program reads them."""
     if (one.mask is None) != (other.mask is None):
         raise NetworkError("one of x1 and x2 has a mask, the other none; give both one (all True where all is there)")
     for name, batch in (("x1", one), ("x2", other)):
@@ -237,7 +236,7 @@ def check_alike(program: StructuredProgram, one: MaskedBatch, other: MaskedBatch
 
 
 def reads_graphs(program: StructuredProgram) -> bool:
-    """Whether a graph comes with each input."""
+    """Whether the program reads each input's graph."""
     return any(op.reads_graphs for op in flat(program.ops))
 
 
@@ -254,7 +253,7 @@ def typed(batch: MaskedBatch, dtype: DType) -> MaskedBatch:
 
 
 def structured_program(shape: tuple[int, ...], ops: tuple[Any, ...], lift: Any | None) -> Program[Any]:
-    """The program of such operations on a grid of positions: by pair offset where layers keep it."""
+    """The program of such operations on a grid of positions; by pair offset if layers keep it."""
     ops = _simplified(ops)
     if lift is None or not lift.on_rotations:
         fields = _in_fields(ops)
@@ -266,12 +265,12 @@ def structured_program(shape: tuple[int, ...], ops: tuple[Any, ...], lift: Any |
 
 
 def _simplified(ops: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Fewer operations that do the same to inputs without masks."""
+    """Equivalent, fewer operations for inputs without masks."""
     return _absorbed(tuple(found for op in ops for found in _inside(op)))
 
 
 def _in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Operations with branches that are joined again, and normalisation over positions, as field programs have them."""
+    """The operations as field programs have them: joined branches, and normalisation over positions."""
     found: list[Any] = []
     for op in ops:
         if isinstance(op, Normalise) and op.positions and op.centred and op.groups is None:
@@ -300,13 +299,13 @@ def _inside(op: Any) -> tuple[Any, ...]:
 
 
 def _side_by_side(found: list[Any]) -> ParallelBranches | None:
-    """The last operation, where that leaves fields side by side."""
+    """The last operation, if it leaves parallel fields."""
     last = found[-1] if found else None
     return last if last is not None and last.is_branching and last.is_open else None
 
 
 def _absorbed(ops: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Numbers that stand next to a linear layer, or only windows and pools away from the next one, go into it."""
+    """The operations with scalar factors merged into a linear layer, adjacent or separated by windows and pools."""
     found = list(ops)
     i = 0
     while i < len(found):

@@ -1,14 +1,14 @@
-"""Kernels of finite networks: of any function, of one network in tiles of inputs, and their means over random networks.
+"""Kernels of finite networks: of any function, of one network in tiles of inputs, and means over random networks.
 
 The tangent kernel of any function f(params, x), (N, outputs), is Θ(x, x') = Σ_μ ∂_μ f(x) ∂_μ f(x')ᵀ:
 
-jacobians   all derivatives of both sets of inputs are held, (N, outputs, parameters)
-structured  both factors of the derivatives by weights that f multiplies by once are held
-vectors     one output's unit vector at a time is pulled back to parameters and pushed forward; nothing is held
+jacobians   stores all derivatives of both sets of inputs, (N, outputs, parameters)
+structured  stores both factors of the derivatives by weights that f multiplies by once
+vectors     pulls one output's unit vector at a time back to parameters and pushes it forward; stores nothing
 
 Structured: y = a W has ∂f/∂W = Σ_p a_pᵀ δ_p, δ = ∂f/∂y, and so Θ_W(x, x') = Σ_pp' (a_p · a'_p') (δ_p · δ'_p'), which
-needs a and δ alone; p runs over the positions that share W. A parameter is treated so where f uses it once, in one
-product with something else (and scales it by a number before); the others by their Jacobians.
+needs only a and δ; p runs over the positions that share W. This applies to a parameter that f uses once, in one product
+with something else (possibly scaled by a number first); others use their Jacobians.
 Source: Novak, Sohl-Dickstein & Schoenholz 2022, Fast finite width neural tangent kernel, arXiv 2206.08720.
 
 Forms: "mean" over outputs, (N1, N2); "each" output with itself, (N1, N2, outputs); "full", all pairs of outputs,
@@ -53,7 +53,7 @@ Found = dict[int, tuple[jax.Array, jax.Array]]
 
 @dataclass(frozen=True)
 class Product:
-    """One equation y = a W of a program: the parameter's number, and the sizes that work is counted by."""
+    """One equation y = a W of a program: the parameter's number, and the sizes that determine its work."""
 
     leaf: int
     positions: int  # that share W
@@ -63,7 +63,7 @@ class Product:
 
 @dataclass(frozen=True)
 class ProgramStructure:
-    """f at one example as a program of (parameters, example), with the products that it consists of."""
+    """f at one example as a program of (parameters, example), with its products."""
 
     program: Any  # a closed jaxpr
     products: tuple[Product, ...]
@@ -76,30 +76,30 @@ class ProgramStructure:
         return self.others + sum(p.inner * p.outer for p in self.products)
 
     def plain(self) -> ProgramStructure:
-        """Without products: all parameters by their Jacobians."""
+        """The structure without products, so that all parameters use Jacobians."""
         return replace(self, products=(), others=self.parameters)
 
     def numbers(self) -> int:
-        """Numbers held of one input: a and δ of every product, Jacobians of the rest."""
+        """Number of values stored per input: a and δ of every product, Jacobians of the other parameters."""
         kept = sum(p.positions * (p.inner + self.outputs * p.outer) for p in self.products)
         return kept + self.outputs * self.others
 
     def pair_numbers(self, form: str) -> int:
-        """Numbers held of one pair of inputs: products of the a, and of the δ, of all pairs of positions."""
+        """Number of values stored per pair of inputs: products of the a, and of the δ, for all pairs of positions."""
         pairs = {"mean": 1, "each": self.outputs, "full": self.outputs**2}[form]
         return max((p.positions**2 * (1 + pairs) for p in self.products), default=1)
 
     def work(self, full: bool) -> int:
-        """Multiply-adds of one pair of inputs; `full`: of all pairs of outputs."""
+        """Multiply-adds per pair of inputs; `full`: for all pairs of outputs."""
         pairs = self.outputs**2 if full else self.outputs
         each = (p.positions**2 * (p.inner + pairs * (p.outer + 1)) for p in self.products)
         return sum(each) + pairs * self.others
 
 
 def structure(at: At, params: Params, x: Tree) -> ProgramStructure:
-    """How f(params, x) is made of products with its parameters, read off its program at the first input of x.
+    """The products in f(params, x) with its parameters, read from its jaxpr at the first input of x.
 
-    Parameters and x are arrays, or their shapes and types alone (jax.ShapeDtypeStruct); x may be a tree of them.
+    Parameters and x are arrays, or only their shapes and dtypes (jax.ShapeDtypeStruct); x may be a tree of them.
     """
     leaves, tree = jax.tree.flatten(params)
 
@@ -132,7 +132,7 @@ def _shape_of(value: Tree) -> jax.ShapeDtypeStruct:
 
 
 def _read(jaxpr: Any, names: dict[Any, int], uses: Counter[int], products: dict[int, Product]) -> None:
-    """Count how often each parameter is used, and note the products."""
+    """Count the uses of each parameter, and record the products."""
     for var in jaxpr.outvars:
         uses.update([names[var]] if not hasattr(var, "val") and var in names else [])
     for eqn in jaxpr.eqns:
@@ -160,7 +160,7 @@ def _scales(eqn: Any, known: dict[int, int]) -> bool:
 
 
 def _plain(eqn: Any) -> bool:
-    """Whether the product has no axis that runs along in both factors."""
+    """Whether the product has no batch axis."""
     return not any(eqn.params["dimension_numbers"][1])
 
 
@@ -172,7 +172,7 @@ def _product(eqn: Any, side: int, leaf: int) -> Product:
 
 
 class Factors(NamedTuple):
-    """Factors a (N, p, c) and δ (N, outputs, p, w) of each product; the rest's Jacobian (N, outputs, numbers)."""
+    """Factors a (N, p, c) and δ (N, outputs, p, w) of each product; others' Jacobian (N, outputs, numbers)."""
 
     inner: list[jax.Array]
     outer: list[jax.Array]
@@ -204,7 +204,7 @@ def _factors(known: ProgramStructure, params: Params, x: Tree) -> Factors:
 
 
 def _run(known: ProgramStructure, leaves: list[jax.Array], example: Tree, shifts: Shifts) -> tuple[jax.Array, Found]:
-    """f at an example with y + shift in place of y; by parameter (a as (p, c), y as (p, w)) of its product."""
+    """f at an example with y + shift instead of y; by parameter (a as (p, c), y as (p, w)) of its product."""
     wanted = {p.leaf: p for p in known.products}
     scales: dict[int, jax.Array | float] = {}
     found: Found = {}
@@ -232,7 +232,7 @@ def _run(known: ProgramStructure, leaves: list[jax.Array], example: Tree, shifts
         return [read(v) for v in jaxpr.outvars]
 
     def shifted(eqn: Any, inputs: list[Any], side: int, product: Product, y: Any) -> Any:
-        """Product's output, with its parts noted: positions first, whichever factor the parameter is."""
+        """The product's output, with its factors recorded: positions first, whichever factor the parameter is."""
         axes = eqn.params["dimension_numbers"][0]
         other = inputs[1 - side]
         free = [k for k in range(other.ndim) if k not in axes[1 - side]]
@@ -253,14 +253,14 @@ def _run(known: ProgramStructure, leaves: list[jax.Array], example: Tree, shifts
 
 
 def _bound(eqn: Any, inputs: list[Any]) -> Any:
-    """What the equation gives at these inputs."""
+    """The equation's outputs for these inputs."""
     options = eqn.primitive.get_bind_params(eqn.params)
     functions, options = options if isinstance(options, tuple) else ((), options)  # the former up to JAX 0.9
     return eqn.primitive.bind(*functions, *inputs, **options)
 
 
 def _contracted(known: ProgramStructure, one: Factors, other: Factors, form: str) -> jax.Array:
-    """Σ over products and the rest, in the form asked for; some rows at a time where pairs are too many to hold."""
+    """Σ over products and other parameters, in the requested form; in blocks of rows if pairs are too many."""
     contract = partial(_contract, known.outputs, form, other)
     each = len(other.rest) * known.pair_numbers(form)
     if len(one.rest) * each <= _PAIRED:
@@ -280,7 +280,7 @@ def _contract(outputs: int, form: str, other: Factors, one: Factors) -> jax.Arra
 
 
 def tangent_kernel(at: At, params: Params, x1: Tree, x2: Tree | None, form: str, method: str = "auto") -> jax.Array:
-    """Θ between x1 and x2 (None: x1) in one of the forms; "auto" takes the way with the least counted work.
+    """Θ between x1 and x2 (None: x1) in one of the forms; "auto" takes the method with the least counted work.
 
     `at(params, x)` gives (N, outputs), and treats inputs one by one. Inputs are arrays, or trees of them.
     """
@@ -297,20 +297,20 @@ def tangent_kernel(at: At, params: Params, x1: Tree, x2: Tree | None, form: str,
 
 
 def cheapest(n1: int, n2: int, known: ProgramStructure, form: str) -> ProgramStructure | None:
-    """What "auto" takes: structured derivatives, those without products (Jacobians), or None, products with vectors.
+    """The choice of "auto": structured derivatives, those without products (Jacobians), or None, products with vectors.
 
-    An evaluation of f at an input takes at least one multiply-add a parameter. Jacobians and structured derivatives
-    are a backward pass for each input and output, then multiply-adds for each pair of inputs: outputs · parameters, or
-    those that `ProgramStructure.work` counts. Vectors are a backward pass for each input and output of one side, each
-    with a forward pass over the whole other side, which is never less: they are taken where the others would hold more
-    than `HELD` numbers.
+    An evaluation of f at an input takes at least one multiply-add per parameter. Jacobians and structured derivatives
+    need a backward pass per input and output, then multiply-adds for each pair of inputs: outputs · parameters, or
+    those counted by `ProgramStructure.work`. Vectors need a backward pass per input and output of one side, each
+    followed by a forward pass over the whole other side, which is never less work: they are used if the others would
+    store more than `HELD` values.
     """
     held = [structure for structure in (known, known.plain()) if (n1 + n2) * structure.numbers() <= HELD]
     return min(held, key=lambda structure: structure.work(form == "full"), default=None)
 
 
 def _by_vectors(at: At, params: Params, x1: Tree, x2: Tree | None, form: str) -> jax.Array:
-    """One column after another: ∂f(x2_j)_p is pulled back to parameters, and pushed forward to all x1."""
+    """Θ column by column: ∂f(x2_j)_p is pulled back to parameters, and pushed forward to all x1."""
     x1 = jax.tree.map(jnp.asarray, x1)
     other = x1 if x2 is None else jax.tree.map(jnp.asarray, x2)
 
@@ -345,10 +345,10 @@ _MEMORY = 512 << 20  # bytes for the derivatives held at once
 def empirical(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike | None = None) -> ArrayLike:
     """The finite-width NTK between x1 and x2 (None: x1), averaged over outputs: (N1, N2).
 
-    That mean is what converges to `net.kernel(...).ntk`; of a network that ends in a Readout it keeps all outputs. It
-    is computed by the implementation of `equitangents.empirical_ntk_fn` with the least counted work. Raises
-    MemoryLimitError where the result, or what is held of one input, cannot fit in memory; ShapeError for a network
-    whose outputs are not (N, outputs).
+    That mean converges to `net.kernel(...).ntk`; for a network that ends in a Readout all outputs are kept. The
+    implementation of `equitangents.empirical_ntk_fn` with the least counted work is used. Raises MemoryLimitError if
+    the result, or the values stored for one input, cannot fit in memory; ShapeError for a network whose outputs are not
+    (N, outputs).
     """
     check_finite_network(net)
     form = form_of(net)
@@ -379,7 +379,7 @@ def empirical(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike |
 
 
 def check_finite_network(net: object) -> None:
-    """Raise InvalidTypeError unless this has parameters and outputs; a layer by itself has not."""
+    """Raise InvalidTypeError unless the network has parameters and outputs; a single layer has not."""
     if not isinstance(net, FiniteNetwork) or hasattr(net, "signal"):
         raise InvalidTypeError(
             "net", net, "nn.Sequential, or a network with init(key, input_shape, dtype) and apply(params, x)"
@@ -387,15 +387,15 @@ def check_finite_network(net: object) -> None:
 
 
 def form_of(net: object) -> str:
-    """Form of a network's kernels: "full", all pairs of outputs, for equivariant outputs, else their "mean"."""
+    """The form of a network's kernels: "full", all pairs of outputs, for equivariant outputs, else "mean"."""
     return "mean" if getattr(net, "equivariant_outputs", None) is None else "full"
 
 
 @dataclass(frozen=True)
 class TangentPlan:
-    """Plan of one network's kernel: implementation, and numbers held of the outputs' derivatives.
+    """Plan of one network's kernel: implementation, and numbers of values stored for derivatives.
 
-    each: numbers held of every input; pair: of every pair of inputs; once: of none in particular.
+    each: values per input; pair: per pair of inputs; once: independent of the number of inputs.
     """
 
     method: str
@@ -406,10 +406,10 @@ class TangentPlan:
 
 
 def plan(net: FiniteNetwork, params: Params, input_shape: InputShape, form: str) -> TangentPlan:
-    """The plan for inputs of a shape, without the batch axis, in the precision of the parameters (or their shapes)."""
+    """The plan for inputs of a shape (without the batch axis), in the precision of the parameters (or their shapes)."""
     leaves, tree = jax.tree.flatten(params)
     if not leaves:
-        raise NetworkError("params holds no parameters, so there is no tangent kernel; expected those of net.init")
+        raise NetworkError("params", params, "those of net.init")
     shapes = tuple((np.shape(leaf), np.dtype(leaf.dtype).name) for leaf in leaves)
     return _plan(net, tree, shapes, tuple(input_shape), form)
 
@@ -457,9 +457,9 @@ def _tile(net: FiniteNetwork, form: str, method: str, params: Params, x1: jax.Ar
 class MonteCarlo:
     """Means over `samples` random networks of N(x1)N(x2) and of the finite-width NTK, and their standard errors.
 
-    All are (N1, N2) and averaged over the network's outputs; of a network that ends in a Readout (N1, N2, d, d),
-    between all of them. The standard error is that of the mean over networks; at finite width the mean itself is off by
-    a term of order 1/width.
+    All are (N1, N2) and averaged over the network's outputs; for a network that ends in a Readout (N1, N2, d, d),
+    between all of them. The standard error is that of the mean over networks; at finite width the mean itself has a
+    bias of order 1/width.
     """
 
     nngp: np.ndarray
@@ -480,8 +480,8 @@ def monte_carlo(
 ) -> MonteCarlo:
     """Estimate NNGP and NTK between x1 and x2 (None: x1) from `samples` initialisations drawn from `key`.
 
-    `dtype` of the networks: float32 unless given. Sample i depends on (key, i) alone. The derivatives of all
-    inputs are held at once; raises MemoryLimitError where they cannot fit.
+    `dtype` of the networks: float32 by default. Sample i depends only on (key, i). The derivatives of all
+    inputs are stored at once; raises MemoryLimitError if they cannot fit.
     """
     check_finite_network(net)
     x1 = check_array("x1", x1, min_rank=2)
@@ -515,9 +515,9 @@ def monte_carlo(
 
 
 def means(sample: Callable[[jax.Array], Tree], key: jax.Array, count: int, powers: int = 1) -> list[Tree]:
-    """[mean of sample, of its square, …] over `count` draws.
+    """[mean of sample, of its square, …] over `count` draws, for `powers` powers.
 
-    Draw i is `sample` of the i-th key folded into `key`; it makes a tree of arrays, of which `powers` are averaged.
+    Draw i is `sample` of the i-th key folded into `key`; it returns a tree of arrays.
     """
     totals: list[Tree] = []
     for i in range(count):

@@ -1,4 +1,4 @@
-"""How equivariant a function is, and how far two functions are apart, with intervals over inputs."""
+"""Measures of a function's equivariance, and distances between functions, with intervals over inputs."""
 
 from equitangents.metrics.equivariance import equivariance_error, orbit_same_predictions, relative_orbit_std, s_dist
 

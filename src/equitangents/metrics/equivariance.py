@@ -1,4 +1,4 @@
-"""How equivariant a function is, and how far two functions are apart: a number for every input, by calling them.
+"""Measures of a function's equivariance, and the distance of two functions: a number for every input, by calling them.
 
 equivariance error        ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖, for every input and every g
 orbit same predictions    #{g : argmax f(ρ(g)x) = argmax f(x)}, |G| is perfect
@@ -39,7 +39,7 @@ from equitangents.validation import check_array
 
 @dataclass(frozen=True)
 class Witness:
-    """Where an error is largest: which input, which group element, and how large."""
+    """The largest error: its input, its group element, and its value."""
 
     index: int
     element: int
@@ -48,9 +48,9 @@ class Witness:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EquivarianceMeasure(Measure):
-    """`errors` (|G|, N) for every element and input; `values` are their means over G, identity included.
+    """`errors` (|G|, N) for every element and input; `values` are their means over G, including the identity.
 
-    Of SO(2), SO(3) and O(3) the elements are the nodes of the quadrature, and means count them by its weights.
+    For SO(2), SO(3) and O(3) the elements are the quadrature's nodes, and means use its weights.
     """
 
     errors: np.ndarray
@@ -72,12 +72,12 @@ def equivariance_error(
     resamples: int = 1000,
     seed: int = 0,
 ) -> EquivarianceMeasure:
-    """How far f is from f(ρ_X(g)x) = ρ_Y(g)f(x), relative to ‖f(x)‖, Euclidean norms over all of an output's axes.
+    """Relative equivariance error ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖/‖f(x)‖, Euclidean norms over all of an output's axes.
 
     `action` is ρ_X, or the name of a group ("C4"); `output_action` is ρ_Y, an action or a representation of the same
-    group, and None means that f should be invariant. f maps a batch (N, …) to outputs (N, …), NumPy or JAX; outputs
-    (N,) meet `output_action` as (N, 1), and fields as (N, *positions, outputs). 0/0 counts as 0, an error where
-    f(x) = 0 as inf.
+    group; None means that f should be invariant. f maps a batch (N, …) to outputs (N, …), NumPy or JAX;
+    `output_action` acts on outputs (N,) as (N, 1), and on fields as (N, *positions, outputs). 0/0 counts as 0, an error
+    with f(x) = 0 as inf.
 
     >>> import numpy as np, equitangents as et
     >>> rot = et.actions.image_rotations(4)
@@ -117,14 +117,13 @@ def orbit_same_predictions(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Measure:
-    """For each input the number of g ∈ G, identity included, that leave the predicted class alone: between 1 and |G|.
+    """For each input the number of g ∈ G, including the identity, that preserve the predicted class: from 1 to |G|.
 
     f: batch of inputs to class scores (N, K), K ≥ 2, NumPy or JAX; the predicted class is the argmax (the first of
-    equals). x: (N, …), as `action` takes it, which may be
-    the name of a group ("C4"). Raises ShapeError if f has a single output. Of SO(3) and O(3) it is the
-    share of the group, between 0 and 1, as the nodes of the quadrature see it.
+    equals). x: inputs (N, …) for `action`, which may be the name of a group ("C4"). Raises ShapeError if f has a single
+    output. For SO(3) and O(3) it is the fraction of the group, between 0 and 1, by quadrature.
 
-    With `output_action`, ρ_Y of the same group, scores at f(ρ(g)x) are first carried back by ρ_Y(g)⁻¹. So f may have a
+    With `output_action`, ρ_Y of the same group, scores at f(ρ(g)x) are first transformed by ρ_Y(g)⁻¹. So f may have a
     score for every position, (N, *positions, K); the number is then the mean over positions.
 
     Source: Gerken & Kessel 2024, arXiv 2403.03103, section 6.
@@ -163,12 +162,12 @@ def relative_orbit_std(
 ) -> Measure:
     """For each input the standard deviation of f over the orbit, relative to the mean of f over the orbit.
 
-    Deviations are those of the whole orbit (divided by |G|, not |G| − 1). Of vector outputs, the norm of the vector of
-    the components' standard deviations over the norm of the mean vector. 0/0 counts as 0; a spread about a mean of
-    exactly 0 as inf. Over SO(3) and O(3) mean and deviation are quadratures over the nodes of the group.
+    Standard deviations are those of the full orbit (divided by |G|, not |G| − 1). For vector outputs: the norm of the
+    components' standard deviations over the norm of the mean vector. 0/0 counts as 0; a nonzero deviation about a mean
+    of exactly 0 as inf. For SO(3) and O(3) mean and standard deviation are quadratures over the group's nodes.
 
-    With `output_action`, ρ_Y of the same group, outputs at ρ(g)x are first carried back by ρ_Y(g)⁻¹: what is measured
-    is how far f is from f(ρ(g)x) = ρ_Y(g)f(x), for fields (N, *positions, K) and vectors, too.
+    With `output_action`, ρ_Y of the same group, outputs at ρ(g)x are first transformed by ρ_Y(g)⁻¹: the result measures
+    the violation of f(ρ(g)x) = ρ_Y(g)f(x), also for fields (N, *positions, K) and vectors.
 
     f: batch of inputs to outputs (N,) or (N, …), NumPy or JAX. Source: arXiv 2403.03103, section 6.
     """
@@ -182,7 +181,7 @@ def relative_orbit_std(
 def _predicted_class(
     f: Callable[[Any], Tree], x: ArrayLike, g: Element, output_action: GroupMap | None
 ) -> Int[np.ndarray, " N *positions"]:
-    """Classes of f at x, which ρ(g) has moved (None: not), carried back."""
+    """Classes predicted by f at x, which ρ(g) has moved (None: not); scores are first transformed by ρ_Y(g)⁻¹."""
     scores = evaluate("f", f, x)
     fields = output_action is not None and scores.ndim > 2
     if (scores.ndim != 2 and not fields) or scores.shape[-1] < 2:

@@ -1,7 +1,7 @@
-"""A number per input, their mean, and how far the mean would move with other inputs.
+"""Measures: a number per input, their mean, and an interval of the mean over inputs.
 
-The interval is that of `equitangents.statistics`: Student's t, on the side of the longer tail widened by the
-studentised bootstrap and, for positive values, by t on the logarithm. Below 5 inputs there is none.
+The interval is that of `equitangents.statistics`: Student's t, widened on the side of the longer tail by the
+studentised bootstrap and, for positive values, by t on the logarithm. Fewer than 5 inputs give none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from equitangents.validation import check_array, copied
 
 @dataclass(frozen=True)
 class BootstrapSettings:
-    """How intervals are found: coverage, number of resamples, and the seed that makes them reproducible."""
+    """Settings of intervals: coverage, number of resamples, and the seed that makes them reproducible."""
 
     confidence: float = 0.95
     resamples: int = 1000
@@ -44,7 +44,7 @@ class BootstrapSettings:
 class Measure:
     """`values` per input (N,), their `mean`, and the `interval` of the mean; `float(measure)` is the mean.
 
-    `bounds`: between which values can lie.
+    `bounds`: the range of possible values.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Measure:
     def interval(self) -> tuple[float, float]:
         """Lower and upper end of the interval of the mean, over inputs.
 
-        (nan, nan) from fewer than 5 inputs, of infinite values, and of equal values of an unbounded measure.
+        (nan, nan) for fewer than 5 inputs, infinite values, and equal values of an unbounded measure.
         """
         return mean_interval(self.values, **vars(self.bootstrap), bounds=self.bounds)
 
@@ -76,7 +76,7 @@ class Measure:
 
 
 def evaluate(name: str, f: Callable[[Any], Tree], x: Tree) -> Float[np.ndarray, " N *outputs"]:
-    """f(x) as finite float64 with one row an input, whatever array type f returns."""
+    """f(x) as finite float64 with one row per input, whatever array type f returns."""
     if not callable(f):
         raise InvalidTypeError(
             name,
@@ -97,7 +97,7 @@ def check_action(name: str, action: object) -> None:
 
 
 def _checked_output_action(output_action: GroupMap | RepresentationLike | None, action: GroupMap) -> GroupMap | None:
-    """None, or an action of the same group, which may be given as a representation; raises for anything else."""
+    """None, or an action of the same group, also from a representation; raises for anything else."""
     found: GroupMap | None = as_output_action(output_action, action.group)
     if found is None:
         return None
@@ -108,7 +108,7 @@ def _checked_output_action(output_action: GroupMap | RepresentationLike | None, 
 
 
 def moved_outputs(output_action: GroupMap, g: Element, y: np.ndarray) -> np.ndarray:
-    """ρ_Y(g) y for outputs (N, …); outputs (N,) meet it as (N, 1)."""
+    """ρ_Y(g) y for outputs (N, …); outputs (N,) are treated as (N, 1)."""
     moved = np.asarray(output_action(g, y if y.ndim > 1 else y[:, None]), dtype=np.float64)
     if moved.size != y.size or (y.ndim > 1 and moved.shape != y.shape):
         raise ShapeError("output_action", moved.shape, y.shape, "it must keep the shape", verb="gives shape")
@@ -121,7 +121,7 @@ def carried_back(output_action: GroupMap | None, g: Element, y: np.ndarray) -> n
 
 
 def nodes_of(action: GroupMap) -> Sequence[Any] | np.ndarray:
-    """The elements by which a mean over the action's group is taken: all of a finite group, else its nodes."""
+    """The elements for a mean over the action's group: all of a finite group, else its nodes."""
     nodes: Sequence[Any] | np.ndarray | None = action.group.nodes
     if nodes is None:
         raise InvalidTypeError(
@@ -131,13 +131,13 @@ def nodes_of(action: GroupMap) -> Sequence[Any] | np.ndarray:
 
 
 def weights_of(action: GroupMap) -> Float[np.ndarray, " elements"]:
-    """How much each of `nodes_of(action)` counts in a mean over the group; of a finite group all alike."""
+    """The weight of each of `nodes_of(action)` in a mean over the group; equal for a finite group."""
     nodes_of(action)
     return np.asarray(action.group.weights)
 
 
 def check_order(action: object, x: object, order: str, groups: tuple[type, ...] = (str, GroupAction)) -> None:
-    """Raise InvalidTypeError if data stand where the group belongs, or one of `groups` where the data do."""
+    """Raise InvalidTypeError if data are passed as the group, or one of `groups` as the data."""
     if isinstance(action, str):
         return
     data = hasattr(action, "dtype") and hasattr(action, "shape")
@@ -150,7 +150,7 @@ def check_order(action: object, x: object, order: str, groups: tuple[type, ...] 
 def check_points(
     action: ActionLike, x: Numbers, output_action: GroupMap | RepresentationLike | None
 ) -> tuple[GroupAction, ArrayLike, GroupMap | None]:
-    """(the action, by name or as it is; x as a finite array that it can act on; the action on outputs, or None).
+    """(the action, also from a name; x as a finite array on which it acts; the action on outputs, or None).
 
     Raises before f is called.
     """
@@ -169,9 +169,9 @@ def check_points(
 
 
 def largest_rows(x: ArrayLike, count: int) -> Int[np.ndarray, " rows"]:
-    """`count` rows by the size of their largest entry, the first of equal ones, in order.
+    """Indices of the `count` rows with the largest entries, the first of equal ones, ascending.
 
-    On these a map is tried: rows of zeros are moved as they should be by many that are no action.
+    Maps are checked on these, since rows of zeros satisfy the group law for many maps that are no actions.
     """
     sizes = np.abs(np.asarray(x).reshape(len(x), -1)).max(axis=1, initial=0).astype(np.float64)
     return np.sort(np.argsort(-sizes, kind="stable")[:count])
@@ -186,7 +186,7 @@ def norms(y: Float[np.ndarray, " N *outputs"]) -> Float[np.ndarray, " N"]:
 
 
 def ratio(numerator: np.ndarray, denominator: np.ndarray | float) -> Float[np.ndarray, " *shape"]:
-    """numerator/denominator of numbers that are not negative, with 0/0 = 0 (no spread of nothing) and a/0 = inf."""
+    """numerator/denominator of non-negative numbers, with 0/0 = 0 and a/0 = inf."""
     beyond, nothing = np.where(numerator > 0, math.inf, 0.0 * numerator), denominator <= 0  # NaN stays NaN
     with np.errstate(over="ignore"):
         return np.where(nothing, beyond, numerator / np.where(nothing, 1.0, denominator))

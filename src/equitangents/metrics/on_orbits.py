@@ -1,9 +1,9 @@
-"""Measures of outputs that were computed on whole orbits, arrays z (…, n, |G|, K), one number an input.
+"""Measures of outputs computed on whole orbits, arrays z (…, n, |G|, K), one number per input.
 
 relative orbit std      ‖std_g z_g‖ / ‖mean_g z_g‖
 orbit same predictions  #{g : class of z_g = class of z_e}; the class is the argmax, or the sign of a single output
 equivariance error      mean_g ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖
-error                   ‖f(x) − y‖², or 1 where the class is not y
+error                   ‖f(x) − y‖², or 1 if the class is not y
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def carried_back(
 def std_and_mean(
     z: np.ndarray, axis: int = -2, weights: Float[np.ndarray, " order"] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(std_g z, mean_g z) along the axis of the orbit; `weights` of its points add up to 1, None: all alike.
+    """(std_g z, mean_g z) along the axis of the orbit; `weights` of its points sum to 1, None: equal.
 
-    About the orbit's first point, so that the deviation of a constant is exactly 0.
+    Computed about the orbit's first point, so that the standard deviation of a constant is exactly 0.
     """
     first = np.take(z, 0, axis)
     deviations = z - np.expand_dims(first, axis)
@@ -42,7 +42,7 @@ def std_and_mean(
 
 
 def relative_std(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.ndarray, "*draws n"]:
-    """‖std_g z‖ / ‖mean_g z‖; 0/0 counts as 0, a spread about a mean of exactly 0 as inf."""
+    """‖std_g z‖ / ‖mean_g z‖; 0/0 counts as 0, a nonzero std about a mean of exactly 0 as inf."""
     std, mean = std_and_mean(z)
     return ratio(_norm(std), _norm(mean))
 
@@ -50,9 +50,9 @@ def relative_std(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.nda
 def relative_deviation(
     orbit: Float[np.ndarray, "elements n outputs"], weights: Float[np.ndarray, " elements"]
 ) -> Float[np.ndarray, " n"]:
-    """‖std over the orbit‖ / ‖mean over the orbit‖ of outputs that are carried back; 0/0 is 0, a spread about 0 inf.
+    """‖std over the orbit‖ / ‖mean over the orbit‖ of outputs z; 0/0 is 0, a nonzero std about 0 is inf.
 
-    `weights` sum to 1: how much each element counts.
+    `weights` of the elements sum to 1.
     """
     largest = np.abs(orbit).max(axis=(0, 2))
     scaled = orbit / np.where(largest > 0, largest, 1.0)[:, None]  # squares of large and small outputs stay in range
@@ -68,23 +68,23 @@ def std_norm(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.ndarray
 def same_predictions(
     z: Float[np.ndarray, "*draws n order numbers"], identity: int, outputs: int | None = None
 ) -> Float[np.ndarray, "*draws n"]:
-    """For how many g the predicted class is that at the identity, itself included.
+    """Number of g whose predicted class is that at the identity, including the identity.
 
-    Of fields, rows of `outputs` numbers at each position, the mean over positions; None: no field.
+    For fields (`outputs` values at each position of a row), the mean over positions; outputs None: no field.
     """
     classes = predicted_classes(z.reshape(*z.shape[:-1], -1, outputs or z.shape[-1]))
     return (classes == classes[..., [identity], :]).sum(axis=-2).mean(axis=-1)
 
 
 def predicted_classes(z: Float[np.ndarray, "*axes outputs"]) -> Int[np.ndarray, "*axes"]:
-    """The argmax over outputs; of a single output 1 where it is positive, else 0."""
+    """The argmax over outputs; for a single output 1 if it is positive, else 0."""
     return (z[..., 0] > 0).astype(int) if z.shape[-1] == 1 else np.argmax(z, axis=-1)
 
 
 def equivariance_errors(
     output_action: AnyAction | None, f: Float[np.ndarray, "*draws n order outputs"], identity: int
 ) -> Float[np.ndarray, "*draws n"]:
-    """Mean over g, identity included, of ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖; output_action None: ρ_Y = 1."""
+    """Mean over g, including the identity, of ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖; output_action None: ρ_Y = 1."""
     start = f[..., identity, :]
     total = np.zeros(f.shape[:-2])
     for g in range(f.shape[-2]):
@@ -98,7 +98,7 @@ def squared_errors(f: Float[np.ndarray, "*draws n outputs"], y: Float[np.ndarray
 
 
 def misclassified(f: Float[np.ndarray, "*axes outputs"], labels: Int[np.ndarray, "*some"]) -> np.ndarray:
-    """1 where the predicted class is not the label, else 0, (…, n)."""
+    """1 if the predicted class is not the label, else 0, (…, n)."""
     return (predicted_classes(f) != labels).astype(np.float64)
 
 

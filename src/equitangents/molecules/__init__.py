@@ -1,4 +1,4 @@
-"""Molecules: what each atom sees of the others as signals on the sphere, and kernels that are sums over atoms."""
+"""Molecules: each atom's neighbours as a signal on the sphere, and kernels that are sums over atoms."""
 
 from equitangents.molecules.kernel import kernel, kernels
 from equitangents.molecules.molecules import Molecules

@@ -1,8 +1,8 @@
 """Energies and forces together: the kernel differentiated in the positions of both molecules.
 
-If an energy E is drawn with covariance k(m, m'), forces F = -∂E/∂x are drawn with it, jointly Gaussian:
-Cov(F, E') = -∂k/∂x, Cov(E, F') = -∂k/∂x', Cov(F, F') = ∂²k/∂x∂x'. Forces that come from such an energy are curl-free,
-and equivariant as the energy is invariant. Source: Christensen et al., J. Chem. Phys. 150, 064105 (2019).
+If an energy E has covariance k(m, m'), forces F = -∂E/∂x are jointly Gaussian with it:
+Cov(F, E') = -∂k/∂x, Cov(E, F') = -∂k/∂x', Cov(F, F') = ∂²k/∂x∂x'. Forces derived from such an energy are curl-free,
+and equivariant because the energy is invariant. Source: Christensen et al., J. Chem. Phys. 150, 064105 (2019).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PAIRS = 16  # pairs of atoms are filled up to multiples of it, since each numbe
 
 
 class TargetLayout(NamedTuple):
-    """Where energies and forces stand: the energies of all molecules first, then 3 numbers for each atom."""
+    """Positions of energies and forces in one vector: the energies of all molecules first, then 3 numbers per atom."""
 
     molecules: int
     offsets: np.ndarray
@@ -37,17 +37,17 @@ class TargetLayout(NamedTuple):
 
     @classmethod
     def of(cls, molecules: Molecules) -> TargetLayout:
-        """Where energies and forces of these molecules stand in one vector."""
+        """The layout for these molecules."""
         sizes = molecules.sizes
         return cls(len(molecules), len(molecules) + 3 * np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
 
     @property
     def rows(self) -> int:
-        """How many numbers in all."""
+        """Length of the vector."""
         return self.molecules + 3 * int(self.sizes.sum())
 
     def of_molecule(self, i: int) -> np.ndarray:
-        """Rows of the energy and of the forces of one molecule."""
+        """Rows of one molecule's energy and forces."""
         return np.concatenate([[i], self.offsets[i] + np.arange(3 * self.sizes[i])])
 
 
@@ -56,8 +56,8 @@ def joint_kernels(smooth: SmoothKernel, molecules1: Molecules, molecules2: Molec
 
     Args:
         smooth: The kernel.
-        molecules1: N1 molecules with A1 atoms in all.
-        molecules2: N2 molecules with A2 atoms in all; None: the first again, for half the cost.
+        molecules1: N1 molecules with A1 atoms in total.
+        molecules2: N2 molecules with A2 atoms in total; None: molecules1, at half the cost.
 
     Returns:
         NNGP and NTK, (2, N1 + 3 A1, N2 + 3 A2): energies first, then forces molecule by molecule.
@@ -85,7 +85,7 @@ def joint_kernels(smooth: SmoothKernel, molecules1: Molecules, molecules2: Molec
 def energies_and_forces(
     smooth: SmoothKernel, molecules: Molecules, train: Molecules, weights: Float[np.ndarray, " rows"], kernel: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What weights on the energies and forces of `train` make of molecules: energies (N,) and forces (N, A, 3).
+    """Energies (N,) and forces (N, A, 3) of molecules, predicted by weights on the energies and forces of `train`.
 
     E(x) = Σ_i w_i k(x, x_i) - v_i · ∂k(x, x_i)/∂x_i and F = -∂E/∂x, without a covariance matrix: forces of the training
     set enter along one direction. `weights` are rows of `TargetLayout.of(train)`; `kernel` is 0 for NNGP and 1 for NTK.
@@ -109,7 +109,7 @@ def energies_and_forces(
 
 
 class _Side(NamedTuple):
-    """One molecule: elements, signals and minus their derivatives along each coordinate, of the padded atoms."""
+    """One molecule: elements, signals and minus their derivatives along each coordinate, for its padded atoms."""
 
     numbers: np.ndarray
     signals: np.ndarray  # (A, B², C)
@@ -130,7 +130,7 @@ def _sides(smooth: SmoothKernel, molecules: Molecules) -> list[_Side]:
 
 @partial(jax.jit, static_argnums=0)
 def _signals(signals: AtomSignals, numbers: np.ndarray, positions: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-    """(A, B², C) and derivatives (A, 3 A, B², C)."""
+    """Signals (A, B², C) and their derivatives (A, 3 A, B², C)."""
     function = lambda x: signals.coefficients(numbers, x)
     slopes = jax.jacfwd(function)(positions)  # (A, B², C, A, 3)
     slopes = jnp.moveaxis(slopes.reshape(*slopes.shape[:3], -1), -1, 1)
@@ -138,7 +138,7 @@ def _signals(signals: AtomSignals, numbers: np.ndarray, positions: ArrayLike) ->
 
 
 def _blocks(smooth: SmoothKernel, a: _Side, b: _Side) -> np.ndarray:
-    """(2, 1 + D1, 1 + D2) of one pair of molecules."""
+    """Covariances of one pair of molecules, (2, 1 + D1, 1 + D2)."""
     same = a.numbers[:, None] == b.numbers
     present = (a.numbers[:, None] > 0) & (b.numbers > 0)
     i, j = np.nonzero(present & (same | (smooth.pairs == "all")))

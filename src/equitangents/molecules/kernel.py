@@ -1,7 +1,7 @@
-"""Kernels of molecules: sums over their atoms of the kernel of what each atom sees.
+"""Kernels of molecules: sums over atoms of the kernel of the atoms' signals.
 
-k(m, m') = Σ_{i ∈ m, j ∈ m'} [z_i = z_j] κ(f_i, f'_j), κ the kernel of a network that is invariant under rotations. So k
-does not change when a molecule is turned (to the network's tolerance), moved, or its atoms are numbered otherwise (to
+k(m, m') = Σ_{i ∈ m, j ∈ m'} [z_i = z_j] κ(f_i, f'_j), κ the kernel of a rotation-invariant network. So k
+is invariant under rotations of a molecule (to the network's tolerance), translations, and renumbering of its atoms (to
 rounding). It is the kernel of a sum of independent networks, one for each element.
 """
 
@@ -35,7 +35,7 @@ def kernel(
     signals: AtomSignals | None = None,
     pairs: Pairs = "same element",
 ) -> Float[np.ndarray, "n1 n2"]:
-    """One of the two `kernels` alone, as an array; the same options."""
+    """The NTK or NNGP of `kernels` as an array; the same options."""
     check_choice("kernel", kernel, ("ntk", "nngp"))
     found = kernels(net, molecules1, molecules2, signals=signals, pairs=pairs)
     return np.asarray(found.ntk if kernel == "ntk" else found.nngp)
@@ -49,22 +49,22 @@ def kernels(
     signals: AtomSignals | None = None,
     pairs: Pairs = "same element",
 ) -> Kernels:
-    """NNGP and NTK between two sets of molecules (the first with itself if there is one), each (N1, N2).
+    """NNGP and NTK between two sets of molecules (molecules2 None: the first with itself), each (N1, N2).
 
     Args:
         net: A network on spherical signals, from `SphereLift` to a readout; `SphereLift(tolerance=)` sets the accuracy.
         molecules1: N1 molecules.
-        molecules2: N2 molecules; None: the first again, for half the cost.
-        signals: What atoms see; by default `signals_for(net)` with the elements of these molecules. Give `elements` if
-            kernels of several sets are to belong together.
+        molecules2: N2 molecules; None: molecules1, at half the cost.
+        signals: The atoms' signals; by default `signals_for(net)` with the elements of these molecules. Set `elements`
+            if kernels of several sets must be consistent.
         pairs: Which atoms are compared: those of the same element, or all.
 
     Returns:
-        `error_estimate` is the largest of those of the atoms' kernels, relative to √(κ(f, f) κ(f', f')).
+        `error_estimate` is the largest error estimate of the atoms' kernels, relative to √(κ(f, f) κ(f', f')).
 
     Raises:
-        InvalidArgumentError: Elements that `signals` have no channels for.
-        InvalidTypeError: Something else than molecules, signals or a network.
+        InvalidArgumentError: For elements without channels in `signals`.
+        InvalidTypeError: For arguments that are not molecules, signals or a network.
     """
     check_question(net, "kernel", signals, pairs)
     check_molecules("molecules1", molecules1)
@@ -96,7 +96,7 @@ def check_molecules(name: str, value: object) -> None:
 
 
 def check_question(net: object, method: str, signals: object, pairs: object) -> None:
-    """Raise unless the network has the method that is needed, and signals and pairs are such."""
+    """Raise unless the network has the method `method`, and signals and pairs are valid."""
     if not callable(getattr(net, method, None)):
         raise InvalidTypeError("net", net, "a network on spherical signals, with", method)
     if not (signals is None or isinstance(signals, AtomSignals)):
@@ -105,7 +105,7 @@ def check_question(net: object, method: str, signals: object, pairs: object) -> 
 
 
 def signals_for(net: KernelFunction) -> AtomSignals:
-    """Signals that a network can read: those of `AtomSignals()`, or fewer degrees if its group holds fewer."""
+    """Signals for a network: those of `AtomSignals()`, or with fewer degrees if its group's bandlimit is lower."""
     lift = next(iter(getattr(net, "layers", ())), None)
     limit = getattr(getattr(lift, "onto", None), "bandlimit", None)
     default = AtomSignals()
@@ -115,7 +115,7 @@ def signals_for(net: KernelFunction) -> AtomSignals:
 def compared(
     first: Neighbourhoods, second: Neighbourhoods, pairs: Pairs
 ) -> Iterator[tuple[slice | np.ndarray, slice | np.ndarray]]:
-    """Rows of atoms that are compared with one another: those of each element of both, or all."""
+    """Yield rows of atoms to compare: those of each element in both sets, or all."""
     if pairs == "all":
         yield slice(None), slice(None)
         return
@@ -124,15 +124,16 @@ def compared(
 
 
 def _in_order(fields: Neighbourhoods, which: slice | np.ndarray) -> Neighbourhoods:
-    """Atoms by size of their signal: an order that knows no numbering, since a network measures its resolution on
-    some of the signals that it is given."""
+    """Atoms sorted by the size of their signal, so that their numbering has no effect: a network measures its
+    resolution on some of its signals.
+    """
     size = (fields.signals[which].astype(np.float64) ** 2).sum(axis=(1, 2))
     order = np.argsort(-size, kind="stable")
     return Neighbourhoods(*(x[which][order] for x in fields))
 
 
 def _blocks(net: KernelFunction, a: Neighbourhoods, b: Neighbourhoods | None) -> Iterator[tuple[slice, slice, Kernels]]:
-    """κ in blocks; of a symmetric problem those on and above the diagonal."""
+    """κ in blocks; for a symmetric problem only those on and above the diagonal."""
     columns = a if b is None else b
     for i in range(0, len(a.signals), _BLOCK):
         here = slice(i, i + _BLOCK)
@@ -143,7 +144,7 @@ def _blocks(net: KernelFunction, a: Neighbourhoods, b: Neighbourhoods | None) ->
 
 
 def sum_over_atoms(fields: Neighbourhoods, which: slice, molecules: int) -> csr_array:
-    """The matrix (molecules, atoms of the slice) that adds up what belongs to each molecule."""
+    """The matrix (molecules, atoms of the slice) that sums over the atoms of each molecule."""
     molecule = fields.molecule[which]
     ones = np.ones(len(molecule))
     return csr_array((ones, (molecule, np.arange(len(molecule)))), shape=(molecules, len(molecule)))

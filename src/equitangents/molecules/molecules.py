@@ -27,11 +27,11 @@ class Molecules:
 
     Args:
         atomic_numbers: (N, A) integers from 1 to 118; 0 where a smaller molecule has no atom.
-        positions: (N, A, 3) in ångström; anything where there is no atom.
+        positions: (N, A, 3) in ångström; arbitrary where there is no atom.
 
     Raises:
         ShapeError: The shapes do not fit.
-        InvalidArgumentError: An atomic number is no element's, a molecule has no atom, or two atoms coincide.
+        InvalidArgumentError: An atomic number is invalid, a molecule has no atom, or two atoms coincide.
 
     >>> water = Molecules(np.array([[8, 1, 1]]), np.array([[[0, 0, 0.1], [0, 0.8, -0.5], [0, -0.8, -0.5]]]))
     >>> len(water), water.sizes.tolist()
@@ -61,13 +61,13 @@ class Molecules:
 
     @classmethod
     def from_ase(cls, atoms: Atoms | Iterable[Atoms]) -> Molecules:
-        """From ASE's Atoms, several or one.
+        """Molecules from one or several Atoms of ASE.
 
-        Raises InvalidArgumentError for periodic ones, whose atoms see copies of each other, and for dummy atoms X.
+        Raises InvalidArgumentError for periodic ones, since copies of atoms are not supported, and for dummy atoms X.
         """
         atoms = _list_of_atoms(atoms)
         if not atoms:
-            raise InvalidArgumentError("atoms is empty; expected at least one molecule")
+            raise InvalidArgumentError("atoms", atoms, "at least one molecule")
         for i, a in enumerate(atoms):
             if 0 in a.numbers:
                 dummy, remedy = "a dummy atom X, of atomic number 0", "leave such atoms out"
@@ -82,19 +82,19 @@ class Molecules:
         return cls(numbers, positions)
 
     def to_ase(self) -> list[Atoms]:
-        """One Atoms of ASE for each molecule."""
+        """A list with one ASE Atoms per molecule."""
         ase = require("ase", "atoms", "to_ase")
         both = zip(self.atomic_numbers, self.positions, strict=True)
         return [ase.Atoms(numbers=z[z > 0], positions=x[z > 0]) for z, x in both]
 
     @property
     def sizes(self) -> Int[np.ndarray, " molecules"]:
-        """How many atoms each molecule has."""
+        """Number of atoms of each molecule."""
         return (self.atomic_numbers > 0).sum(axis=1)
 
     @property
     def elements(self) -> tuple[int, ...]:
-        """The atomic numbers that occur, in order."""
+        """The atomic numbers that occur, ascending."""
         return tuple(int(z) for z in np.unique(self.atomic_numbers) if z > 0)
 
     def with_positions(self, positions: Real[ArrayLike, "n a 3"] | Sequence[Sequence[Sequence[float]]]) -> Molecules:
@@ -117,7 +117,7 @@ class Molecules:
 
 
 def _list_of_atoms(atoms: Any) -> list[Any]:
-    """One Atoms, or several, as a list; InvalidTypeError for what is none, told by what is read of it."""
+    """One Atoms, or several, as a list; InvalidTypeError for anything without their attributes."""
     is_atoms = lambda a: all(hasattr(a, name) for name in ("numbers", "positions", "pbc"))
     if is_atoms(atoms):
         return [atoms]

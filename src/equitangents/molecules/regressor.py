@@ -1,8 +1,8 @@
 """Energies and forces of molecules learnt by an infinitely wide network, from energies, from forces, or from both.
 
-What the regressors of molecules have in common: settings, and training on the rows of a joint covariance. Rows whose
-prior variance is zero, such as forces on lone atoms, are the same for every network. Nothing can be learnt from them,
-and nothing but zero is predicted for them; they are left out, as a pseudoinverse would.
+Also the common base of molecular regressors: settings, and training on the rows of a joint covariance. Rows whose
+prior variance is zero, such as forces on lone atoms, are zero for every network. Nothing can be learnt from them, and
+their prediction is zero; they are left out, as by a pseudoinverse.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _NO_VARIANCE = 1e-15  # of the largest one: rounding
 
 @dataclass(frozen=True, eq=False)
 class LearntRows:
-    """What was learnt from R numbers.
+    """A process trained on R numbers.
 
     Args:
-        process: Trained on those rows that vary; None if there are none.
-        varies: (R,) which rows do.
-        which: The kernel that trained, 0 for NNGP and 1 for NTK.
+        process: Trained on the rows that vary; None if there are none.
+        varies: (R,) mask of these rows.
+        which: The training kernel, 0 for NNGP and 1 for NTK.
     """
 
     process: TrainedProcess | None
@@ -50,7 +50,7 @@ class LearntRows:
 
     @property
     def max_learning_rate(self) -> float:
-        """The largest stable step."""
+        """The largest stable learning rate of gradient descent in steps."""
         return math.inf if self.process is None else self.process.max_learning_rate
 
     def weights(self, time: float) -> Float[np.ndarray, " rows"]:
@@ -61,7 +61,7 @@ class LearntRows:
         return found
 
     def variance(self, cross: np.ndarray, prior: Float[np.ndarray, " m"], time: float) -> Float[np.ndarray, " m"]:
-        """Variances of networks, given NNGP and NTK with the rows, (2, M, R), and the prior variances."""
+        """Variances over networks, from NNGP and NTK with the rows, (2, M, R), and the prior variances."""
         if self.process is None:
             return np.maximum(prior, 0.0)
         return self.process.project(*self._cross_pair(cross)).covariance(prior, time)
@@ -76,7 +76,7 @@ class LearntRows:
 
 @dataclass(eq=False)
 class MolecularRegressor:
-    """Settings, stored as they are given and checked by `fit`; `MoleculeRegressor` says what they are."""
+    """Base of molecular regressors: settings as in `MoleculeRegressor`, stored unchanged and checked by `fit`."""
 
     net: Network
     _: KW_ONLY
@@ -93,7 +93,7 @@ class MolecularRegressor:
     """Notes on the accuracy of the last fit."""
 
     def _check_settings(self, molecules: Molecules) -> None:
-        """All that can be said before a kernel is computed. A fit that fails leaves no older one to predict with."""
+        """Check settings before a kernel is computed, and remove the result of an older fit."""
         self.__dict__.pop("smooth_", None)
         self.notes_ = ()
         check_molecules("molecules", molecules)
@@ -104,7 +104,7 @@ class MolecularRegressor:
         Flow(self.learning_rate, samples=1)
 
     def _check_prediction(self, molecules: Molecules, time: Times | None) -> float:
-        """The time at which a fitted model is asked about these molecules."""
+        """The time of a prediction for these molecules, checked."""
         if not hasattr(self, "smooth_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
         check_molecules("molecules", molecules)
@@ -117,7 +117,7 @@ class MolecularRegressor:
 
     @property
     def _which(self) -> int:
-        """Of the two kernels the one that trains."""
+        """Index of the training kernel: 0 for NNGP, 1 for NTK."""
         return 1 if self.kernel == "ntk" else 0
 
     def _learn(
@@ -130,9 +130,9 @@ class MolecularRegressor:
         samples: int,
         name: str,
     ) -> LearntRows:
-        """Train on those rows of NNGP and NTK that vary, each multiplied by its `scale`.
+        """Train on the rows of NNGP and NTK that vary, each multiplied by its `scale`.
 
-        `samples` is N of the loss; `name` is for errors.
+        `samples` is N in the loss; `name` is for errors.
         """
         which = self._which
         if not varies.any():
@@ -159,7 +159,7 @@ class MolecularRegressor:
         return LearntRows(process, varies, which)
 
     def _note_sampling(self, spectrum: Spectrum, name: str) -> None:
-        """Say where the error of sampled rotations, which shows in negative eigenvalues, is not far below the ridge."""
+        """Add a note if the error of sampled rotations, visible in negative eigenvalues, is not far below the ridge."""
         below = self.ridge - spectrum.smallest / spectrum.ridge_unit
         if below > max(self.ridge / _FAR, spectrum.blur / spectrum.ridge_unit):
             digit = 10.0 ** math.floor(math.log10(_FAR * below))  # to which the ridge is rounded up
@@ -173,7 +173,7 @@ class MolecularRegressor:
 
 
 def checked_targets(name: str, values: Numbers, *shapes: tuple[int, ...]) -> np.ndarray:
-    """Targets as finite float64 numbers of one of these shapes."""
+    """Targets as finite float64 numbers, of one of these shapes."""
     found = check_array(name, values, min_rank=0).astype(np.float64)
     if found.shape not in shapes:
         raise ShapeError(name, found.shape, " or ".join(map(str, shapes)))
@@ -183,7 +183,7 @@ def checked_targets(name: str, values: Numbers, *shapes: tuple[int, ...]) -> np.
 def check_lone_atoms(
     name: str, values: np.ndarray, molecules: Molecules, symmetric: Callable[[np.ndarray], np.ndarray], rule: str
 ) -> None:
-    """Raise where a molecule of one atom has a target that its symmetry forbids; `symmetric` is what it allows."""
+    """Raise if a molecule of one atom has a target that its symmetry forbids; `symmetric` projects on allowed ones."""
     lone = np.flatnonzero(molecules.sizes == 1)
     excess = np.abs(values[lone] - symmetric(values[lone])).max(axis=tuple(range(1, values.ndim)))
     wrong = lone[excess > _ZERO * np.abs(values).max(initial=0.0)]
@@ -194,7 +194,7 @@ def check_lone_atoms(
 
 
 class Prediction(NamedTuple):
-    """Energies (N,) and forces (N, A, 3) in the units of the training data; stds of one network where asked for."""
+    """Energies (N,) and forces (N, A, 3) in the units of the training data; stds of one network if requested."""
 
     energies: Float[np.ndarray, " molecules"]
     forces: Float[np.ndarray, "molecules atoms 3"]
@@ -206,25 +206,25 @@ class Prediction(NamedTuple):
 class MoleculeRegressor(MolecularRegressor):
     """The ensemble of infinitely wide networks trained on energies and forces: E(m) = Σ_atoms N_z(signal of the atom).
 
-    Forces are minus the gradient of the energy, exactly: of the mean and of every network. They turn with the molecule
-    as far as the kernel is invariant, to the network's `tolerance`. Minimised is, for N numbers in all,
+    Forces are minus the gradient of the energy, exactly, both for the mean and for every network. They rotate with the
+    molecule as far as the kernel is invariant, to the network's `tolerance`. The loss is, for N numbers in total,
 
         L = (1/2N) [ Σ (E − y)²/σ_E² + Σ |F − f|²/σ_F² ],
 
-    σ² the mean prior variances of the trained kernel, so that either kind counts whatever its unit.
+    σ² the mean prior variances of the training kernel, so that both kinds count whatever their units.
 
     Args:
         net: A network on spherical signals whose nonlinearities are smooth (Erf, Gelu, Sin): forces need second
             derivatives, which ReLU's kernel does not have at equal inputs.
-        signals: What atoms see; None: `signals_for(net)`.
+        signals: The atoms' signals; None: `signals_for(net)`.
         pairs: Which atoms are compared, "same element" or "all".
         time: Training time of gradient flow; inf: to the end.
-        learning_rate: η; the largest stable step is known after `fit` as `max_learning_rate_`.
-        ridge: Weight decay towards the initial weights, relative to the loss above; well above what sampling rotations
-            does to the kernel's eigenvalues, which may be many times the network's `tolerance`; `notes_` says where it
-            is not.
-        kernel: "ntk", all layers trained; "nngp", the last one alone, the posterior of a Gaussian process.
-        baseline: "elements": a least-squares energy for each element is taken off first (and added again); "none".
+        learning_rate: η; `max_learning_rate_` is the largest stable step, known after `fit`.
+        ridge: Weight decay towards the initial weights, relative to the loss above; should be well above the effect of
+            sampled rotations on the kernel's eigenvalues, which may be many times the network's `tolerance`; `notes_`
+            warns otherwise.
+        kernel: "ntk", all layers trained; "nngp", only the last one, the posterior of a Gaussian process.
+        baseline: "elements": a least-squares energy per element is subtracted first (and added again); "none".
     """
 
     baseline: Literal["elements", "none"] = field(default="elements", kw_only=True)
@@ -232,15 +232,15 @@ class MoleculeRegressor(MolecularRegressor):
     def fit(
         self, molecules: Molecules, energies: Numbers | None = None, forces: Numbers | None = None
     ) -> MoleculeRegressor:
-        """Train on energies (N,), forces (N, A, 3), or both; energy and length units fix those of forces.
+        """Train on energies (N,), forces (N, A, 3), or both; energy and length units determine those of forces.
 
-        Without energies, predicted ones are known up to a constant for each composition. Lone atoms teach their
+        Without energies, predicted ones are known up to a constant for each composition. Lone atoms contribute their
         element's energy and no forces, which must be zero.
         """
         self._check_settings(molecules)
         check_choice("baseline", self.baseline, ("elements", "none"))
         if energies is None and forces is None:
-            raise InvalidArgumentError("energies and forces are both None; expected at least one")
+            raise InvalidArgumentError("energies", None, "energies, forces or both")
         n, layout = len(molecules), TargetLayout.of(molecules)
         targets, has_target = np.zeros(layout.rows), np.zeros(layout.rows, bool)
         self.element_energies_ = {}
@@ -270,11 +270,11 @@ class MoleculeRegressor(MolecularRegressor):
         return self
 
     def predict(self, molecules: Molecules, *, time: float | None = None, return_std: bool = False) -> Prediction:
-        """Energies and forces; with `return_std` those of single networks around them, which takes far longer.
+        """Energies and forces; with `return_std` also standard deviations over networks, which takes far longer.
 
         `time`: one training time, None: the constructor's. Raises NotFittedError before `fit`, InvalidArgumentError for
-        elements that no training molecule held (with pairs="all" and no energies taken off for elements, for those that
-        `signals` have no channels for), NotPositiveDefiniteError for a singular kernel at time inf.
+        elements absent from training (with pairs="all" and baseline="none": for elements without channels in
+        `signals`), NotPositiveDefiniteError for a singular kernel at time inf.
         """
         t = self._check_prediction(molecules, time)
         weights = np.zeros(TargetLayout.of(self._train).rows)
@@ -302,7 +302,7 @@ class MoleculeRegressor(MolecularRegressor):
 
 
 def _covariances(smooth: SmoothKernel, molecules: Molecules, rows: np.ndarray, *, forces: bool) -> np.ndarray:
-    """NNGP and NTK of some rows, (2, R, R); forces are left out of the work where all rows are energies."""
+    """NNGP and NTK of some rows, (2, R, R); if all rows are energies, forces are not computed."""
     if not forces:
         found = kernels(smooth, molecules, signals=smooth.signals, pairs=smooth.pairs)
         return np.stack([found.nngp, found.ntk]).astype(np.float64)
@@ -316,12 +316,12 @@ def _element_energies(molecules: Molecules, energies: np.ndarray) -> dict[int, f
 
 
 def _composition(molecules: Molecules, elements: tuple[int, ...]) -> np.ndarray:
-    """How many atoms of each element there are, (N, elements)."""
+    """Number of atoms of each element, (N, elements)."""
     return (molecules.atomic_numbers[:, :, None] == np.array(elements, int)).sum(axis=1).astype(float)
 
 
 def _scales(variance: np.ndarray, is_energy: np.ndarray) -> np.ndarray:
-    """1/σ for every row: one number for energies, one for forces; 1 where every variance is zero."""
+    """1/σ for every row: one value for energies, one for forces; 1 if every variance is zero."""
     scale = np.ones(len(variance))
     for part in (is_energy, ~is_energy):
         if variance[part].any():

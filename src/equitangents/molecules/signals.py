@@ -1,4 +1,4 @@
-"""What an atom sees of its molecule: a signal on the sphere around it, a bump in the direction of every other atom.
+"""The neighbours of an atom as a signal on the sphere around it: a bump in the direction of every other atom.
 
 Around atom i, in the direction n: Σ_j q_i q_j / |r_ij|^p · exp(-(n · r̂_ij - 1)²/β), one channel for each element of j
 and each power p; q are nuclear charges. Source: arXiv 2406.06504.
@@ -29,7 +29,7 @@ _CHUNK = 1 << 23  # numbers at a time
 
 
 class Neighbourhoods(NamedTuple):
-    """Signals of all atoms of a batch, one row an atom, padding left out."""
+    """Signals of all atoms of a batch, one row per atom, without padding."""
 
     signals: Float[np.ndarray, "total harmonics channels"]
     molecule: Int[np.ndarray, " total"]
@@ -38,12 +38,12 @@ class Neighbourhoods(NamedTuple):
 
 @dataclass(frozen=True)
 class AtomSignals:
-    """How atoms become signals.
+    """Definition of the atoms' signals.
 
     Args:
         bandlimit: Harmonics of degree below it are kept.
         powers: The powers p of the distance, one channel each.
-        elements: Atomic numbers that have channels; None: those that occur. Atoms of other elements are refused.
+        elements: Atomic numbers that have channels; None: those that occur. Atoms of other elements raise an error.
     """
 
     bandlimit: int = 6
@@ -63,7 +63,7 @@ class AtomSignals:
             object.__setattr__(self, "elements", tuple(sorted({int(z) for z in elements})))
 
     def for_molecules(self, *batches: Molecules) -> AtomSignals:
-        """These settings with the elements of the molecules, where none are given."""
+        """These settings, with the elements of the molecules if `elements` is None."""
         present = sorted({z for batch in batches for z in batch.elements})
         if self.elements is None:
             return AtomSignals(self.bandlimit, self.powers, tuple(present))
@@ -88,13 +88,13 @@ class AtomSignals:
 
     @property
     def channels(self) -> int:
-        """How many numbers there are in each direction."""
+        """Number of channels."""
         return len(self.elements or ()) * len(self.powers)
 
     def coefficients(self, numbers: Int[np.ndarray, "*n a"], positions: Float[ArrayLike, "*n a 3"]) -> ArrayLike:
         """Signals (..., A, B², channels) of padded molecules; differentiable in positions that are JAX arrays.
 
-        Where there is no atom the signal is zero.
+        The signal of padding is zero.
         """
         if self.elements is None:
             raise InvalidArgumentError("elements", None, remedy="name them, or use `for_molecules`")

@@ -1,13 +1,13 @@
-"""The kernel of two atoms' signals, its derivatives in either, and the mixed second ones, along many directions.
+"""The kernel of two atoms' signals, its derivatives in either, and mixed second derivatives, along many directions.
 
 κ(c, c') = ∫ F(K(Q), q, q') dQ with K(Q) = c'ᵀ D(Q) c, q = |c|² and q' = |c'|², scaled by 1/(4πC). Along directions t
-of c and t' of c' the chain rule needs K, which are matrix products, and derivatives of F at single rotations:
+of c and t' of c' the chain rule needs K, by matrix products, and derivatives of F at single rotations:
 
     ∂_t ∂_t' κ = ∫ [F_KK K_t K_t' + F_Kq' K_t q'_t' + F_qK q_t K_t' + F_qq' q_t q'_t'] dQ + t'ᵀ (∫ F_K D(Q) dQ) t.
 
-How finely rotations Q are sampled is measured on the molecules that a kernel is made for, and on what it is for: what
-forces and tensors are made of is a small part of the kernel, so that an error that is small beside the kernel may be
-large beside them.
+The resolution of the rotations Q is measured on the kernel's own molecules and for its own purpose: forces and tensors
+depend on small parts of the kernel, so that an error that is small relative to the kernel may be large relative to
+them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _ROUNDING = 16 * np.finfo(np.float64).eps  # of the kernel: differences below it
 
 
 class RotationNodes(NamedTuple):
-    """Rotations with weights, as matrices D(Q) on all coefficients."""
+    """Rotations and weights; rotations as matrices D(Q) on all coefficients."""
 
     matrices: Float[np.ndarray, "nodes coefficients coefficients"]
     weights: Float[np.ndarray, " nodes"]
@@ -63,8 +63,8 @@ class SmoothKernel:
     """A molecular kernel at fixed rotations: one smooth function of the positions, so that forces derive from energies.
 
     The rotations are closed under inversion, which makes the kernel exactly symmetric. Their resolution is measured
-    once, on the molecules that the kernel is made for, and on what it is for: second derivatives, which converge more
-    slowly than the kernel, relative to the variance of forces, or the parts of higher degrees that tensors are made of.
+    once, on the kernel's own molecules and for its purpose: second derivatives, which converge more slowly than the
+    kernel, relative to the variance of forces; or the parts of higher degrees that give tensors.
     """
 
     program: RotationSections
@@ -77,9 +77,9 @@ class SmoothKernel:
     def unresolved(
         cls, net: KernelFunction, molecules: Molecules, signals: AtomSignals | None, pairs: Pairs
     ) -> SmoothKernel:
-        """For a network of smooth nonlinearities, before a resolution is chosen.
+        """The kernel of a network with smooth nonlinearities, before a resolution is chosen.
 
-        Raises NetworkError for others: of nonlinearities after the readout, and of nonlinearities such as ReLU whose
+        Raises NetworkError for nonlinearities after the readout, and for nonlinearities such as ReLU whose
         kernel has no second derivative at equal inputs.
         """
         check_molecules("molecules", molecules)
@@ -102,16 +102,16 @@ class SmoothKernel:
         return _nodes(self.program.group, self.signals.bandlimit, self.resolution)
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
-        """The kernel of signals (N, B², C), in float64: what `kernels` sums over atoms."""
+        """The kernel of signals (N, B², C), in float64, which `kernels` sums over atoms."""
         weights = self.nodes.weights[:, None]
         values = self._integrals(x1, x1 if x2 is None else x2, weights)[..., 0]
         nngp, ntk = _linear(self.program, values, constant=True)
         return Kernels(nngp, ntk, form="rotations", error_estimate=self.error_estimate, resolution=self.resolution)
 
     def steered(self, x1: ArrayLike, x2: ArrayLike, degree: int) -> Float[np.ndarray, "2 n1 n2 d d"]:
-        """∫ κ(Q) D^l(Q)ᵀ dQ, the kernel of readouts that turn as harmonics of a degree; NNGP and NTK.
+        """∫ κ(Q) D^l(Q)ᵀ dQ, the kernel of readouts that transform as harmonics of degree l; NNGP and NTK.
 
-        Turning the first signals multiplies it by D^l(R) from the left, turning the second by D^l(R)ᵀ from the right.
+        Rotating the first signals multiplies it by D^l(R) from the left, rotating the second by D^l(R)ᵀ from the right.
         """
         here = slice(degree**2, (degree + 1) ** 2)
         turns = _nodes(self.program.group, degree + 1, self.resolution).matrices[:, here, here]
@@ -142,8 +142,7 @@ class SmoothKernel:
         """κ and its derivatives summed over pairs of atoms, (2, 1 + D1, 1 + D2): NNGP and NTK.
 
         c1 (A1, B², C), t1 (A1, D1, B², C): signals of the first molecule's atoms, and D1 directions for each; c2, t2:
-        of the second. pairs, (P,) each: atoms of the first, atoms of the second, 1 for pairs that count and 0 for
-        others.
+        of the second. pairs, (P,) each: atoms of the first, atoms of the second, and 1 for real pairs or 0 for padding.
         """
         matrices, weights = (jnp.asarray(x) for x in self.nodes)
         (a, ta), (b, tb) = ((_scaled(c), _scaled(t)) for c, t in ((c1, t1), (c2, t2)))
@@ -159,7 +158,7 @@ class SmoothKernel:
 
 
 class _Atoms(NamedTuple):
-    """Signals c of atoms, the directions t of each, and the turned signals: D(Q) c, for the other atom D(Q)ᵀ c'."""
+    """Signals c of atoms, the directions t of each, and the rotated signals: D(Q) c, for the other atom D(Q)ᵀ c'."""
 
     signals: jax.Array
     directions: jax.Array
@@ -173,7 +172,7 @@ class _Atoms(NamedTuple):
 def _between(
     program: RotationSections, matrices: jax.Array, weights: jax.Array, one: _Atoms, other: _Atoms
 ) -> jax.Array:
-    """κ of two atoms and its derivatives, (2, 1 + D1, 1 + D2): its value, slopes along either, and mixed ones."""
+    """κ of two atoms and its derivatives, (2, 1 + D1, 1 + D2): value, derivatives in either, mixed derivatives."""
     flat = lambda v: v.reshape(len(v), -1)
     x, y = (flat(jnp.concatenate([atom.signals[None], atom.directions])) for atom in (one, other))
     along = flat(other.turned) @ x.T  # K and its derivatives along t, (nodes, 1 + D1)
@@ -224,7 +223,7 @@ _compiled_field = jax.jit(_field, static_argnums=0)
 
 
 def _values(program: RotationSections, k: np.ndarray, q1: np.ndarray, q2: np.ndarray) -> np.ndarray:
-    """`_field` of arrays that are broadcast, (2, *k.shape), in blocks of one size, the last filled up with zeros."""
+    """`_field` of broadcast arrays, (2, *k.shape), in blocks of one size, the last padded with zeros."""
     size = _FEW if k.size <= _FEW else _MANY
     flat = np.zeros((3, -(-k.size // size) * size))
     for row, numbers in zip(flat, (k, q1, q2), strict=True):
@@ -234,11 +233,11 @@ def _values(program: RotationSections, k: np.ndarray, q1: np.ndarray, q2: np.nda
 
 
 def _derivatives(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> dict[str, jax.Array]:
-    """F and its derivatives by K, q and q', each (2, nodes); K alone differs from node to node."""
+    """F and its derivatives in K, q and q', each (2, nodes); only K differs between nodes."""
     one = jnp.ones_like(k)
 
     def along(function: Callable[..., Tree], point: tuple[ArrayLike, ...], *directions: tuple[int, int, int]) -> Tree:
-        """(value, derivatives in two directions stacked): one batched pass, which is half as much to compile as two."""
+        """(value, stacked derivatives in two directions) by one batched pass, which compiles twice as fast as two."""
         tangents = tuple(jnp.stack([part * one for part in parts]) for parts in zip(*directions, strict=True))
         return jax.vmap(lambda *v: jax.jvp(function, point, v), out_axes=(None, 0))(*tangents)
 
@@ -251,7 +250,7 @@ def _derivatives(program: RotationSections, k: ArrayLike, q1: ArrayLike, q2: Arr
 
 
 def _linear(program: RotationSections, values: ArrayLike, constant: bool) -> ArrayLike:
-    """(NNGP, NTK), (2, ...), after the linear layers behind the readout; without their biases for derivatives."""
+    """(NNGP, NTK), (2, ...), after the linear layers of the readout; for derivatives without their biases."""
     k, theta = values
     for op in program.vector:
         assert isinstance(op, Affine)
@@ -270,9 +269,9 @@ def _check_smooth(ops: tuple[Op, ...]) -> None:
 def kernel_for_forces(
     net: KernelFunction, molecules: Molecules, signals: AtomSignals | None = None, pairs: Pairs = "same element"
 ) -> SmoothKernel:
-    """The kernel of energies and forces of molecules like these, at the resolution that its second derivatives need.
+    """The kernel of energies and forces of such molecules, at the resolution needed for its second derivatives.
 
-    Raises NetworkError as `SmoothKernel.unresolved`, and InvalidArgumentError where no resolution reaches the network's
+    Raises NetworkError as `SmoothKernel.unresolved`, and InvalidArgumentError if no resolution reaches the network's
     tolerance.
     """
     kernel = SmoothKernel.unresolved(net, molecules, signals, pairs)
@@ -286,7 +285,7 @@ def kernel_for_tensors(
     signals: AtomSignals | None = None,
     pairs: Pairs = "same element",
 ) -> SmoothKernel:
-    """The kernel of what turns as harmonics of `degrees`, at the resolution that `SmoothKernel.steered` needs for them.
+    """The kernel of tensors that transform as harmonics of `degrees`, at the resolution for `SmoothKernel.steered`.
 
     Raises errors as `kernel_for_forces`.
     """
@@ -297,7 +296,7 @@ def kernel_for_tensors(
 def resolved(kernel: SmoothKernel, measured: Callable[[int], float]) -> SmoothKernel:
     """The kernel with the lowest resolution at which the measured error is within the network's tolerance.
 
-    Raises InvalidArgumentError where no resolution is fine enough.
+    Raises InvalidArgumentError if no resolution is fine enough.
     """
     accuracy = kernel.program.accuracy
     if not kernel.program.is_sampled:
@@ -337,9 +336,9 @@ def slope_error(kernel: SmoothKernel, molecules: Molecules, resolution: int) -> 
 
 
 def steering_error(kernel: SmoothKernel, molecules: Molecules, degrees: Sequence[int], resolution: int) -> float:
-    """Error at a resolution of what turns as harmonics of some degrees, relative to its size, the worst of them.
+    """Largest relative error, at a resolution, of the parts that transform as harmonics of some degrees.
 
-    On atoms' signals and on turned copies of them: grids are densest where a signal meets itself.
+    Measured on atoms' signals and rotated copies of them, since grids are densest around the identity.
     """
     largest = (kernel.signals(molecules[[i]]).signals.astype(np.float64) for i in _largest(kernel, molecules))
     signals = np.concatenate(list(map(_largest_atoms, largest)))
@@ -358,7 +357,7 @@ def steering_error(kernel: SmoothKernel, molecules: Molecules, degrees: Sequence
 
 
 def _largest(kernel: SmoothKernel, molecules: Molecules) -> np.ndarray:
-    """Molecules with the largest signals, which are the least smooth."""
+    """The molecules with the largest signals, which are the least smooth."""
     fields = kernel.signals(molecules)
     size = np.zeros(len(molecules))
     np.maximum.at(size, fields.molecule, (fields.signals.astype(np.float64) ** 2).sum(axis=(1, 2)))
@@ -374,7 +373,7 @@ def _finer(resolution: int) -> int:
 
 
 def _relative(difference: np.ndarray, scale: np.ndarray, size: np.ndarray) -> float:
-    """The largest difference relative to `scale`, of each kernel; none where it is rounding of numbers of `size`."""
+    """The largest difference relative to `scale`, for each kernel; 0 if it is within rounding for values of `size`."""
     error = np.abs(difference).reshape(len(difference), -1).max(axis=1)
     counts = error > _ROUNDING * size
     return float((error[counts] / np.maximum(scale[counts], _ROUNDING * size[counts])).max(initial=0.0))

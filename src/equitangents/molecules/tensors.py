@@ -1,8 +1,8 @@
 """Vectors and symmetric tensors of molecules, such as dipoles and polarisabilities, learnt equivariantly.
 
-y(m) = Σ_atoms ∫ ρ(g) N_z(g) dg: the network's features on rotations, turned back as the tensor turns. Its kernel is a
-matrix, k(m, m') = Σ_ij ∫ κ_ij(Q) ρ(Q)ᵀ dQ, with k(Rm, m') = ρ(R) k(m, m') and k(m, Rm') = k(m, m') ρ(R)ᵀ. So turning a
-molecule turns the prediction and its covariance, at every training time.
+y(m) = Σ_atoms ∫ ρ(g) N_z(g) dg: the network's features on rotations, transformed back by the tensor's ρ. Its kernel is
+a matrix, k(m, m') = Σ_ij ∫ κ_ij(Q) ρ(Q)ᵀ dQ, with k(Rm, m') = ρ(R) k(m, m') and k(m, Rm') = k(m, m') ρ(R)ᵀ. So rotating
+a molecule rotates the prediction and its covariance, at every training time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DEGREES = {1: (1,), 2: (0, 2)}
 
 
 class TensorPrediction(NamedTuple):
-    """Tensors (N, 3) or (N, 3, 3); the covariance of one network around them, (N, 3, 3) or (N, 9, 9), where asked."""
+    """Tensors (N, 3) or (N, 3, 3); if requested, the covariance over networks, (N, 3, 3) or (N, 9, 9)."""
 
     values: np.ndarray
     covariance: np.ndarray | None = None
@@ -39,7 +39,7 @@ class TensorPrediction(NamedTuple):
 def tensor_kernels(
     smooth: SmoothKernel, molecules1: Molecules, molecules2: Molecules | None, degree: int
 ) -> Float[np.ndarray, "2 n1 d n2 d"]:
-    """NNGP and NTK of what turns as the harmonics of a degree, d = 2l + 1."""
+    """NNGP and NTK of outputs that transform as the harmonics of a degree, d = 2l + 1."""
     a = smooth.signals(molecules1)
     b = a if molecules2 is None else smooth.signals(molecules2)
     n1, n2, d = len(molecules1), len(molecules1 if molecules2 is None else molecules2), 2 * degree + 1
@@ -65,8 +65,8 @@ def tensor_kernels(
 class TensorRegressor(MolecularRegressor):
     """The ensemble of infinitely wide equivariant networks trained on vectors or symmetric matrices of molecules.
 
-    Parameters are those of `MoleculeRegressor` but `baseline`. The network's group pooling is replaced by the
-    equivariant readout; `ridge` is relative to the mean diagonal of the kernel.
+    Parameters are those of `MoleculeRegressor` except `baseline`. The equivariant readout replaces the network's group
+    pooling; `ridge` is relative to the mean diagonal of the kernel.
     """
 
     # Kernels of tensors are sampled less exactly than those of energies, in units of their diagonal.
@@ -75,13 +75,15 @@ class TensorRegressor(MolecularRegressor):
     def fit(self, molecules: Molecules, tensors: Numbers) -> TensorRegressor:
         """Train on vectors (N, 3) or symmetric matrices (N, 3, 3), in the frame of the positions.
 
-        Of lone atoms vectors must be zero, and matrices multiples of the identity.
+        For lone atoms vectors must be zero, and matrices multiples of the identity.
         """
         self._check_settings(molecules)
         n = len(molecules)
         y = checked_targets("tensors", tensors, (n, 3), (n, 3, 3))
-        if y.ndim == 3 and np.abs(y - y.swapaxes(1, 2)).max() > 1e-6 * np.abs(y).max():
-            raise InvalidArgumentError("tensors are not symmetric matrices; antisymmetric parts have no degree here")
+        if y.ndim == 3 and (odd := np.abs(y - y.swapaxes(1, 2)).max((1, 2))).max() > 1e-6 * np.abs(y).max():
+            raise InvalidArgumentError(
+                "tensors", int(odd.argmax()), "symmetric matrices", verb="are not symmetric at index"
+            )
         check_lone_atoms("tensors", y, molecules, _isotropic, "zero" if y.ndim == 2 else "a multiple of the identity")
         self.rank_ = y.ndim - 1
         smooth = kernel_for_tensors(self.net, molecules, DEGREES[self.rank_], self.signals, self.pairs)
@@ -93,7 +95,7 @@ class TensorRegressor(MolecularRegressor):
     def predict(self, molecules: Molecules, *, time: float | None = None, return_cov: bool = False) -> TensorPrediction:
         """Tensors, and with `return_cov` the covariance of one network's components for each molecule.
 
-        `time`: one training time, None: the constructor's. Errors as of `MoleculeRegressor.predict`.
+        `time`: one training time, None: the constructor's. Raises the errors of `MoleculeRegressor.predict`.
         """
         t = self._check_prediction(molecules, time)
         n = len(molecules)
@@ -121,7 +123,7 @@ class TensorRegressor(MolecularRegressor):
 
 @lru_cache(maxsize=8)
 def basis(rank: int, degree: int) -> Float[np.ndarray, "d components"]:
-    """Orthonormal tensors of a rank that turn as the harmonics of a degree, (2l + 1, 3) or (2l + 1, 9)."""
+    """Orthonormal tensors of a rank that transform as the harmonics of a degree, (2l + 1, 3) or (2l + 1, 9)."""
     if rank == 1:
         return np.eye(3)[[1, 2, 0]]  # Y_1 is proportional to (y, z, x)
     # x ↦ xᵀ S x is a harmonic of degree 2, or constant on the sphere; S follows from enough points.
@@ -135,12 +137,12 @@ def basis(rank: int, degree: int) -> Float[np.ndarray, "d components"]:
 
 
 def components(tensors: Float[np.ndarray, "n ..."], degree: int) -> Float[np.ndarray, "n d"]:
-    """The part of a degree of vectors (N, 3) or symmetric matrices (N, 3, 3)."""
+    """The components of one degree of vectors (N, 3) or symmetric matrices (N, 3, 3)."""
     return tensors.reshape(len(tensors), -1) @ basis(tensors.ndim - 1, degree).T
 
 
 def _isotropic(values: np.ndarray) -> np.ndarray:
-    """Zero of vectors; of matrices the mean of the diagonal times the identity."""
+    """The isotropic part: zero for vectors; for matrices the mean of the diagonal times the identity."""
     if values.ndim == 2:
         return np.zeros_like(values)
     return np.trace(values, axis1=1, axis2=2)[:, None, None] / 3 * np.eye(3)

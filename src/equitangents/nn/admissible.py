@@ -52,13 +52,15 @@ class Admissible:
 def is_admissible(net: Sequential, action: AnyAction, input_shape: tuple[int, ...]) -> Admissible:
     """Whether `action` on the inputs preserves the initial law of `net`, for inputs of shape (*positions, channels).
 
-    ```python net = nn.Sequential(nn.Conv(16, 3), nn.Relu(), nn.Flatten(), nn.Dense(10)) nn.is_admissible(net, "C4", (8,
-    8, 1))          # admissible: 3 × 3 windows are turned into 3 × 3 windows ``` Then an ensemble trained on full
-    orbits by gradient descent, with any invariant loss, has an equivariant mean at every width; any orthogonal
-    representation may act on the outputs. (Adam treats weights one by one; with it this holds if elements permute
-    positions, not if they mix channels.) Otherwise the mean is at best equivariant in the limit of infinite width, if
-    the kernel is invariant; it is not if the group does not map windows to windows. Raises NetworkError for layers
-    without windows: attention, graphs, branches.
+    ```python
+    net = nn.Sequential(nn.Conv(16, 3), nn.Relu(), nn.Flatten(), nn.Dense(10))
+    nn.is_admissible(net, "C4", (8, 8, 1))          # admissible: 3 × 3 windows are turned into 3 × 3 windows
+    ```
+    Then an ensemble trained on full orbits by gradient descent, with any invariant loss, has an equivariant mean at
+    every width; any orthogonal representation may act on the outputs. (Adam treats weights one by one; with it this
+    holds if elements permute positions, not if they mix channels.) Otherwise the mean is at best equivariant in the
+    limit of infinite width, if the kernel is invariant; it is not if the group does not map windows to windows. Raises
+    NetworkError for layers without windows: attention, graphs, branches.
     """
     if not isinstance(net, Sequential):
         raise InvalidTypeError("net", type(net), Sequential.__name__, verb="is of type")
@@ -109,7 +111,7 @@ def by_layers(net: Sequential, action: AnyAction, input_shape: tuple[int, ...]) 
 def _law(layers: Sequence[Layer], signals: Sequence[Signal]) -> Callable[[np.ndarray], np.ndarray]:
     """T(X) = Σ_s R_s X R_sᵀ + B of one layer with weights and the pools around it; `signals[i]` is layer i's input.
 
-    R, (slots, P_out, P_in), has a slot for each weight that channels share. NetworkError for other operations.
+    R, (slots, P_out, P_in), has one slot per weight that channels share. NetworkError for other operations.
     """
     count = signals[0].positions.count
     slots, bias = np.eye(count)[None], np.zeros((count, count))

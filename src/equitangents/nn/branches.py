@@ -74,7 +74,7 @@ class Parallel(_Holding):
 
     def __init__(self, *branches: Layer | Sequential | Sequence[Layer]) -> None:
         if len(branches) < 1:
-            raise NetworkError("Parallel needs at least one branch")
+            raise NetworkError("branches", branches, "at least one")
         found = tuple(_layers(f"branches[{i}]", branch) for i, branch in enumerate(branches))
         object.__setattr__(self, "inner", found)
 
@@ -274,7 +274,7 @@ class Residual(_Holding):
 
 
 def _check_passed_on(signal: Signal) -> None:
-    """Raise NetworkError for given steerable features that a branch without weights hands on to a sum."""
+    """Raise NetworkError if a branch without weights adds the input's own steerable features to a sum."""
     if isinstance(signal.positions, Steered) and signal.positions.deterministic:
         remedy = "a sum with the input has no infinitely wide limit: put SteerableConv or SteerableDense first"
         raise NetworkError("signal", signal.positions, remedy=remedy)

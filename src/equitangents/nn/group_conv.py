@@ -70,9 +70,7 @@ def freeze_weights(weights: Sequence[float] | np.ndarray | None) -> tuple[float,
         return None
     profile = np.asarray(weights, np.float64).ravel()
     if not (profile.size and np.isfinite(profile).all() and (profile >= 0).all() and profile.sum() > 0):
-        raise InvalidArgumentError(
-            "weights must be finite, at least zero, and not all zero: one for each window element"
-        )
+        raise InvalidArgumentError("weights", weights, "finite numbers at least 0, not all 0, one per window element")
     return tuple((profile / profile.sum()).tolist())
 
 
@@ -91,7 +89,7 @@ def explicit(numbers: Sequence[int], count: int) -> Int[np.ndarray, " window"]:
     if found.min() < 0 or found.max() >= count:
         raise NetworkError("window", (int(found.min()), int(found.max())), range(count), verb="holds numbers between")
     if len(np.unique(found)) != len(found):
-        raise NetworkError("window names an element twice; use weights to count it more")
+        raise NetworkError("window", numbers, "no element twice", "use weights to count it more")
     return found
 
 
@@ -309,7 +307,7 @@ class GroupConv(_OnTable):
             raise NetworkError("signal", signal.positions, "a signal on a group", "put a Lift before it", verb="is on")
         box = isinstance(group, WallpaperGroup) and isinstance(self.window, tuple)
         if self.rotations is not None and not box:
-            raise NetworkError("rotations= goes with a box window on a wallpaper group")
+            raise NetworkError("rotations", self.rotations, "None without a box window on a wallpaper group")
         chosen = self.chosen(group.order, group.torus)
         if isinstance(group, WallpaperGroup) and box:
             chosen = (np.array(self._points(group))[:, None] * math.prod(group.shape) + chosen).ravel()

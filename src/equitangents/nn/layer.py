@@ -131,9 +131,9 @@ Positions = Grid | OnGroup | Cosets | Steered
 class Signal:
     """Fields of `channels` features over `positions`.
 
-    `gaussian`: at infinite width each channel is a Gaussian process, which is what a nonlinearity needs before it.
-    `deterministic`: nothing random has happened yet: the signal is a function of the input alone.
-    `uneven`: channels are not alike and may have means of their own, so that one mean does not stand for them.
+    `gaussian`: at infinite width each channel is a Gaussian process, which nonlinearities require.
+    `deterministic`: the signal is a function of the input, without random weights.
+    `uneven`: channels differ in distribution and may have different means.
     """
 
     several: ClassVar[Literal[False]] = False  # one, and no branches side by side
@@ -331,7 +331,7 @@ class Nonlinearity(ParameterFree):
         """The nonlinearity φ on an array, entry by entry."""
 
     def signal(self, signal: Signal) -> Signal:
-        """A field on the positions that come in, no longer Gaussian."""
+        """A field on the input's positions, not Gaussian."""
         if not (signal.gaussian or signal.deterministic):
             raise NetworkError(
                 "a nonlinearity needs a Gaussian field before it, that is a linear layer (Dense, Conv, ...); after "

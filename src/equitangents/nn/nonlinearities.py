@@ -196,7 +196,7 @@ class _Polynomial(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """Moments in finite sums (Mehler's formula)."""
+        """Activation kernel with moments as finite sums (Mehler's formula)."""
         return duals.PolynomialDual(self.powers())
 
     def function(self, x: jax.Array) -> jax.Array:

@@ -92,9 +92,9 @@ class Readout(LinearLayer):
         raise NetworkError("a Readout is the last layer of a network, not part of another layer")
 
     def projected(self, flat: Program[Any], moves: GroupMoves | Sphere, signal: Signal) -> Program[EquivariantOutputs]:
-        """The program of a network with this last layer, into which `signal` goes.
+        """The program of a network with this last layer, whose input is `signal`.
 
-        `flat` is that of the network which ends in Flatten and Dense(1), `moves` says how its group moves positions.
+        `flat`: the program with Flatten and Dense(1) instead of this layer; `moves`: how the group moves positions.
         """
         rho = self.matrices(signal)
         mean = np.average(rho, axis=0, weights=signal.positions.weights)

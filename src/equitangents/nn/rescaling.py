@@ -55,7 +55,7 @@ class Dropout(ByRun, ParameterFree):
         check_choice("mode", self.mode, ("train", "test"))
 
     def signal(self, signal: Signal) -> Signal:
-        """A field on the positions that come in; in training no longer Gaussian."""
+        """A field on the input's positions; in training not Gaussian."""
         return signal if self.mode == "test" else replace(signal, gaussian=False, deterministic=False)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:

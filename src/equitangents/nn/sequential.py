@@ -71,7 +71,7 @@ class Sequential:
             if not isinstance(layer, Layer):
                 raise InvalidTypeError("layers", layer, "a layer of equitangents.nn", at=i)
         if not layers:
-            raise NetworkError("a network needs at least one layer")
+            raise NetworkError("layers", layers, "at least one layer")
         if len(layers) > MOST_LAYERS:
             raise NetworkError("layers", len(layers), range(MOST_LAYERS + 1), verb="number")
         self._layers = tuple(layers)
@@ -189,8 +189,8 @@ class Sequential:
     def sampled_for(self, x: Inputs) -> Sequential:
         """This network with rotations sampled at the resolution for inputs x; itself if it samples none.
 
-        The kernel of two inputs then does not depend on the other inputs of a call. Without it each call of `kernel`
-        takes the resolution that its own inputs ask for (`SphereLift.tolerance`).
+        The kernel of two inputs then does not depend on the other inputs of a call. Otherwise each call of `kernel`
+        chooses the resolution for its own inputs (`SphereLift.tolerance`).
         """
         if is_structured(x) or not self.samples_rotations:
             return self
@@ -207,8 +207,8 @@ class Sequential:
 
         float32 inputs give float32 kernels, float64 ones float64; NumPy gives NumPy and JAX gives JAX arrays; works
         under jit and is differentiable. Kernels are of one output unit. A network with a jump (Sign, Heaviside) has
-        only an NNGP: reading its `ntk` raises NetworkError. Raises ShapeError, NotFiniteError, NetworkError, and
-        MemoryLimitError if the result cannot fit in memory.
+        only an NNGP: reading its `ntk` raises NetworkError.
+        Raises ShapeError, NotFiniteError, NetworkError, and MemoryLimitError if the result cannot fit in memory.
         """
         return self._kernels(*_pair(x1, x2), engine)
 
@@ -217,7 +217,7 @@ class Sequential:
         return self._kernels(*_pair(x, None, "x"), engine, own=True)
 
     def _kernels(self, x1: Tree, x2: Tree, engine: str | None, own: bool = False) -> Tree:
-        """The kernels that the network has: both, or only the NNGP; `own`: of each input with itself."""
+        """The network's kernels: both, or only the NNGP. `own`: of each input with itself."""
         leading, program, no_ntk = self._lowered(x1)
         after = self.after_leading(leading, x1), None if x2 is None else self.after_leading(leading, x2)
         found = compute(program, *after, engine, own=own)
@@ -264,7 +264,7 @@ class Sequential:
         return replace(found, grid=end.shape) if no_ntk is None else NngpKernels.of(found, no_ntk)
 
     def lowered(self, x: Inputs) -> tuple[Tree, AnyProgram]:
-        """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
+        """(x after the leading layers without weights, (N, *positions, channels); the program of the other layers)."""
         leading, program, _ = self._lowered(x)
         return self.after_leading(leading, x), program
 
@@ -293,7 +293,7 @@ class Sequential:
         return kernel_cost(program, self.signals(shape)[leading].channels, n1, n2, dtype, engine)
 
     def after_leading(self, count: int, x: Inputs) -> Tree:
-        """The first layers, which have no parameters, applied to the input itself."""
+        """The input after the leading layers, which have no parameters."""
         if not count:
             return x
         dtype, layers = precision.working_dtype(x), self._layers[:count]
@@ -333,7 +333,7 @@ def naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Sig
 
 
 def _values(x: Inputs, dtype: DType, key: jax.Array | None = None) -> tuple[jax.Array, Structure]:
-    """Arrays (N, *positions, C) in a precision, and their structure; vectors have no positions to miss."""
+    """(arrays (N, *positions, C) in a precision, their structure); vectors have no missing positions."""
     values, graphs = jnp.asarray(getattr(x, "x", x), dtype), getattr(x, "adjacency", None)
     graphs = None if graphs is None else jnp.asarray(graphs, dtype)
     mask = getattr(x, "mask", None) if values.ndim > 2 else None
@@ -349,7 +349,7 @@ def _pair(x1: Inputs, x2: Inputs | None, name: str = "x1") -> tuple[Tree, Tree]:
     if two.shape[1:] != one.shape[1:]:
         raise ShapeError("x2", two.shape, ("N", *one.shape[1:]), "give inputs of the shape of x1")
     if is_structured(one) != is_structured(two):
-        raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
+        raise NetworkError("x2", type(x2), "masks or graphs in x1 and x2, or in neither", verb="is of type")
     if getattr(one, "convention", None) != getattr(two, "convention", None):
         raise NetworkError("x2", two.convention, one.convention, verb="has masks of convention")
     return _without_empty_masks(one, two)
@@ -444,7 +444,7 @@ def why_no_ntk(layers: tuple[Layer, ...]) -> str | None:
 
 
 def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[Op, ...], GroupMoves | None] | None:
-    """(operations on the grid, how the group moves it), or None where the theorem's conditions do not hold.
+    """(operations on the grid, how the group moves it), or None if the theorem's conditions do not hold.
 
     A flattening readout needs only the identity's offset, which is the ordinary network's.
     """

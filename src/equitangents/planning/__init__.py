@@ -1,4 +1,4 @@
-"""How many members does an ensemble need? Planned from a pilot of trained networks, or from theory alone."""
+"""How many members does an ensemble need? Plans from a pilot of trained networks, or from theory."""
 
 from equitangents.planning.members import plan_ensemble
 

@@ -1,7 +1,7 @@
 """`plan_ensemble`: the smallest ensemble whose violation of a symmetry stays below a target in most cases.
 
-An ensemble of M members is drawn on all orbits at once, from trained networks of a pilot (`pilot`) or as
-μ_t + ε/√M, ε ~ N(0, Σ_t), of infinitely wide ones; its measure v(M) has a distribution across ensembles, and M is the
+An ensemble of M members is drawn on all orbits jointly, from a pilot of trained networks (`pilot`) or, for infinitely
+wide ones, as μ_t + ε/√M, ε ~ N(0, Σ_t); its measure v(M) has a distribution across ensembles, and M is the
 smallest number at which the `confidence` quantile of v(M) is ≤ target.
 """
 
@@ -47,36 +47,36 @@ def plan_ensemble(
     """How many members bring an ensemble's violation of a symmetry to `target` or below.
 
     Args:
-        ensemble: the ensemble to be trained. With `data`, a `DeepEnsemble` or `DeepEnsembleClassifier` or a network
-            (trained as `DeepEnsemble(net, augmentation=action)` is, a classifier for labels): a pilot of it is trained.
-            Fitted finite ensembles are their own pilot. A fitted `InfiniteEnsemble` or
-            `InfiniteEnsembleClassifier` is planned for by theory, as if networks were infinitely wide.
+        ensemble: the ensemble to plan. With `data`, a `DeepEnsemble`, `DeepEnsembleClassifier` or network (trained as
+            `DeepEnsemble(net, augmentation=action)`, a classifier for labels), of which a pilot is trained. A fitted
+            finite ensemble is its own pilot. A fitted `InfiniteEnsemble` or `InfiniteEnsembleClassifier` is planned
+            from theory, for infinitely wide networks.
         action: ρ_X on inputs, or the name of a group, e.g. "C4".
-        x: inputs (n, …) on whose orbits the target is to be met.
-        target: the largest violation that is accepted.
+        x: inputs (n, …) whose orbits should meet the target.
+        target: the largest violation allowed.
         measure: "rsd", the relative orbit std; "osp", the share of the orbit on which the predicted class changes,
             1 − OSP/|G|; "equivariance_error"; "spread_over_error", the orbit std over the root mean square error of
-            infinitely many members at x; "error", by how much the error at x exceeds that of infinitely many members,
+            infinitely many members at x; "error", the excess of the error at x over that of infinitely many members,
             relative to the latter (both need y).
-        confidence: the share of ensembles that are to meet the target.
-        time: one training time of infinitely wide networks; None: the ensemble's. Finite ones have epochs.
-        y: targets, or labels for a classifier; only looked at by measures that need an error.
+        confidence: the share of ensembles that should meet the target.
+        time: training time of infinitely wide networks; None: the ensemble's. Finite ones have epochs.
+        y: targets, or labels for a classifier; used only by measures that need an error.
         output_action: ρ_Y on outputs; None: outputs should be invariant.
         over_inputs: "mean", "median" or "max", how violations at several inputs are summarised. The mean of relative
             measures is dominated by inputs whose outputs are near zero; the median is not.
-        pilot: with `data` how many networks are trained as a pilot, at least 3; None: 20.
-        data: (X, y) that the pilot is trained on.
-        draws: ensembles that are drawn, from the pilot or from theory.
+        pilot: with `data`, the number of networks of the pilot, at least 3; None: 20.
+        data: training data (X, y) of the pilot.
+        draws: number of ensembles drawn, from the pilot or from theory.
         seed: a whole number or a jax.random key.
         max_members: the most members to consider.
 
     Returns:
-        a `Plan`. Its `members` is None where no number of members meets the target: because infinitely many do not (a
-        network trained without augmentation, say), or because more than `max_members` are needed; `outcome` says which.
+        a `Plan`. Its `members` is None if no number of members meets the target: infinitely many do not (for a network
+        trained without augmentation, say), or more than `max_members` are needed; `outcome` says which.
 
-    From a pilot, quantiles are those of trained ensembles, the pilot's own chance included: between `lower` and `upper`
-    of `plan.violation(m)` lie a share 2·confidence − 1 of them, 90 % (measured in 32 settings: the guide on planning).
-    Theory alone knows neither width nor batches, momentum and other losses than the mean square.
+    From a pilot, quantiles are those of trained ensembles and include the chance of the pilot: a share
+    2·confidence − 1 of them, 90 % (measured in 32 settings: the guide on planning), lies between `lower` and `upper` of
+    `plan.violation(m)`. Theory does not include width, batches, momentum, or losses other than the mean square.
 
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
@@ -112,7 +112,7 @@ def plan_ensemble(
     )
     measures = check_measures(action, output_action, source.x, source.truth, confidence, source.fields)
     if measure == "spread_over_error" and measures.labelled:
-        raise InvalidArgumentError("measure is 'spread_over_error', which needs a regression; take 'osp' or 'rsd'")
+        raise InvalidArgumentError("measure", measure, "'osp' or 'rsd'", "it is for a regression")
     violations_of = lambda law: Violations(measures, kind, law, action.group.order, over_inputs)
     wanted = Wanted(float(target), float(confidence), int(max_members))
     law = source.mean_law(action, output_action)
@@ -165,7 +165,7 @@ def plan_ensemble(
 
 
 def _check_mean(theory: OrbitLaw, time: float | None, measure: str) -> None:
-    """InvalidArgumentError where a measure of M networks about their mean is the same for every M, as that is 0."""
+    """Raise InvalidArgumentError if the mean is 0, so that a measure relative to it is the same for every M."""
     if not MEASURES[measure].needs_error and not np.any(theory.mean):
         raise InvalidArgumentError(
             "time",

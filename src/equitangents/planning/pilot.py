@@ -1,13 +1,12 @@
-"""The source of a plan: infinitely wide networks, or a pilot, the first networks of an ensemble, trained.
+"""The source of a plan: infinitely wide networks, or a pilot of m trained networks.
 
-The law of trained ensembles of finite width is drawn from its m networks on the orbits of the inputs.
-z_i (n, |G|, K), carried back by ρ_Y, is s_i + d_i: its mean over the orbit and what is left. With weights w of the
-pilot's networks, Dirichlet(1, …, 1), and ξ_i ~ N(0, 1), one draw is
-    mean of infinitely many   c s̄ + √c Σ_i w_i (s_i − s̄),  c = 1 − tr S²/(m |s̄|²): as large as s̄ without its noise
+The law of trained ensembles of finite width is drawn from the outputs z_i (n, |G|, K) of the pilot on orbits, carried
+back by ρ_Y. z_i = s_i + d_i, its mean over the orbit and the rest. With weights w of the pilot's networks,
+Dirichlet(1, …, 1), and ξ_i ~ N(0, 1), one draw is
+    mean of infinitely many   c s̄ + √c Σ_i w_i (s_i − s̄),  c = 1 − tr S²/(m |s̄|²): the size of s̄ without its noise
     one network about it      Σ_i √w_i ξ_i (s_i − s̄ + d_i)
-so that draws vary as new ensembles do and as the pilot might have. The mean of infinitely many has no d if training is
-equivariant; a network is then as probable as its turned copies d_i(h·), which all are used, and else the mean's d is
-drawn as s is.
+so that draws vary as new ensembles and new pilots would. If training is equivariant, the mean of infinitely many has no
+d, and a network is as likely as its transformed copies d_i(h·), which are all used; otherwise d is drawn as s is.
 
 ensemble                                      source
 fitted infinite                               theory: the law of its members
@@ -66,17 +65,17 @@ from equitangents.nn.admissible import MeanLaw, commutes, mean_law
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents.pilot")
-_REPLICATES, _DRAWS = 16, 200  # laws of what the pilot might have been, and draws of each at least
-_TEMPORARIES = 3  # arrays of all draws that are held at once
-_COPIES = 400  # turned copies of the pilot's networks, at most, if there are not more networks than that
+_REPLICATES, _DRAWS = 16, 200  # resampled pilots, and least draws of each
+_TEMPORARIES = 3  # arrays of all draws in memory
+_COPIES = 400  # most transformed copies of the pilot's networks
 
 
 @dataclass(frozen=True)
 class Pilot:
-    """Trained networks that a plan is made from.
+    """The trained networks of a plan.
 
-    members            how many
-    epochs, seconds    of their training, or None for an ensemble that was fitted before
+    members            their number
+    epochs, seconds    of their training; None for an ensemble fitted before
     """
 
     members: int
@@ -85,7 +84,7 @@ class Pilot:
 
 
 def train(ensemble: AnyModel, x: Numbers, y: Targets, members: int) -> tuple[AnyModel, Pilot]:
-    """`members` networks of an ensemble, trained on x and y: the ensemble's first if it is not of other settings."""
+    """The first `members` networks of an ensemble, trained on x and y."""
     trained = clone(ensemble).set_params(members=members, checkpoint_dir=None)
     logger.info("training a pilot of %d networks for %d epochs", members, trained.epochs)
     begin = time.perf_counter()
@@ -105,10 +104,10 @@ def train(ensemble: AnyModel, x: Numbers, y: Targets, members: int) -> tuple[Any
 
 @dataclass(frozen=True, eq=False)
 class PilotDraws:
-    """A pilot's outputs on orbits and what is known of their law.
+    """Outputs of a pilot on orbits.
 
-    equivariant: whether the mean of infinitely many networks is. about: targets, if errors are measured, from which
-    the mean is as far as the pilot shows; None: 0.
+    equivariant: whether the mean of infinitely many networks is. about: targets if errors are measured, else None: 0;
+    the mean is shrunk towards it.
     """
 
     outputs: Float[np.ndarray, "networks n order outputs"]
@@ -119,7 +118,7 @@ class PilotDraws:
     rng: np.random.Generator
 
     def replicates(self, draws: int) -> Iterator[OrbitLaw]:
-        """Laws of what the pilot might have been, of the same random numbers: they differ by the pilot alone."""
+        """Laws of resampled pilots, with the same random numbers, so that they differ only by the pilot."""
         each, m = max(2, min(draws, max(_DRAWS, draws // 4))), len(self.outputs)
         state = int(self.rng.integers(2**63))
         weights = self.rng.dirichlet(np.ones(m), size=_REPLICATES)
@@ -128,7 +127,7 @@ class PilotDraws:
             yield same.law(each, np.tile(w, (each, 1)))
 
     def law(self, draws: int, weights: Float[np.ndarray, "draws networks"] | None = None) -> OrbitLaw:
-        """`draws` ensembles of networks like the pilot's, whose weights in each draw are random if None."""
+        """`draws` ensembles of networks like the pilot's; random weights in each draw if `weights` is None."""
         outputs, group, rng, m = self.outputs, self.group, self.rng, len(self.outputs)
         check_memory(
             f"{draws} draws of an ensemble on {outputs.shape[1]} orbits of {group.order} points",
@@ -145,8 +144,8 @@ class PilotDraws:
         scale = np.sqrt(m / (m - 1))
         of_networks = scale * (mean - mean.mean(axis=0))
         if self.equivariant:
-            turns = _turns(group, m, rng)
-            copies = np.stack([of_networks + rest[:, :, group.table[h]] for h in turns], axis=1)
+            elements = _elements(group, m, rng)
+            copies = np.stack([of_networks + rest[:, :, group.table[h]] for h in elements], axis=1)
         else:
             lasting, rest_offsets = _mean(rest, w, 0.0, least=0.0)
             whole, offsets = whole + lasting, offsets + rest_offsets
@@ -167,9 +166,9 @@ class PilotDraws:
 def _mean(
     parts: np.ndarray, w: np.ndarray, centre: np.ndarray | float, *, least: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(what infinitely many networks' mean is, (n, points, K), and draws of how far it is from that).
+    """(mean of infinitely many networks (n, points, K), draws of its deviation).
 
-    least: the share of the pilot's mean that is kept where all of it may be noise.
+    least: the share of the pilot's mean that is kept even if it may be noise.
     """
     m = len(parts)
     mean = parts.mean(axis=0)
@@ -183,8 +182,8 @@ def _mean(
     return centre + share * about, scale * drawn
 
 
-def _turns(group: Group, networks: int, rng: np.random.Generator) -> np.ndarray:
-    """The elements by which copies are turned: all, or some of a large group."""
+def _elements(group: Group, networks: int, rng: np.random.Generator) -> np.ndarray:
+    """The elements that transform copies: all, or a sample of a large group."""
     most = max(1, _COPIES // networks)
     if group.order <= most:
         return np.arange(group.order)
@@ -199,10 +198,10 @@ INFINITE = (InfiniteEnsemble, InfiniteEnsembleClassifier)
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A fitted ensemble, and what is planned with it.
+    """A fitted ensemble with the inputs of the plan.
 
-    ensemble: infinite (theory) or finite (a pilot). x, truth: inputs, and targets or indices of labels. pilot: one that
-    was trained here, or None. time: of the theory, or None.
+    ensemble: infinite (theory) or finite (a pilot). x, truth: inputs, and targets or indices of labels. pilot: if
+    trained here. time: training time in theory, or None.
     """
 
     ensemble: AnyModel
@@ -213,7 +212,7 @@ class Source:
 
     @property
     def infinite(self) -> bool:
-        """Whether members are infinitely wide, so that the plan is theory's."""
+        """Whether members are infinitely wide, and the plan is from theory."""
         return isinstance(self.ensemble, INFINITE)
 
     @property
@@ -232,10 +231,10 @@ class Source:
         return field_shape(self.ensemble)
 
     def mean_law(self, action: Action, output_action: GroupAction | None) -> MeanLaw | None:
-        """What is known of the mean of infinitely many networks without a look at the pilot; None: nothing.
+        """The law of the mean of infinitely many networks, independent of the pilot; None: unknown.
 
-        It is equivariant at any width after training on all transformed copies if the initial weights are as likely as
-        turned ones, and training does not single out directions of the weights (arXiv 2410.01452).
+        After training on all transformed copies it is equivariant at any width, if the distribution of initial weights
+        is invariant and training does not single out directions of the weights (arXiv 2410.01452).
         """
         if self.augmentation is None or self.augmentation != action:
             return None
@@ -253,7 +252,7 @@ class Source:
             positions = OutputPositions(self.fields[:-1])
             points = PointAction(action, moved_positions(action, label_action, positions))
             symmetry = kernel_symmetry(FieldKernel(self.net), points, FieldPoints.of(self.x, positions.count))
-        except (NetworkError, MemoryLimitError):  # a network without a kernel: nothing is known of it
+        except (NetworkError, MemoryLimitError):  # a network without a kernel
             return None
         return MeanLaw(None, True) if symmetry is not None else None
 
@@ -270,9 +269,9 @@ def make_source(
     time: Times | None,
     seed: int,
 ) -> Source:
-    """The fitted ensemble that a plan is made from; a pilot is trained where there is none.
+    """The fitted ensemble of a plan; a pilot is trained if needed.
 
-    Arguments are those of `plan_ensemble`, checked; y is None where no error is measured.
+    Checked arguments of `plan_ensemble`; y is None if no error is measured.
     """
     if isinstance(ensemble, INFINITE):
         if data is not None or pilot is not None:
@@ -314,7 +313,7 @@ def _ensemble_of(
             "a fitted InfiniteEnsemble or InfiniteEnsembleClassifier, a DeepEnsemble, or a network with data=(X, y)",
         ) from None
     if data is None:
-        raise InvalidArgumentError("data is None; expected (X, y), on which a pilot of the network is trained")
+        raise InvalidArgumentError("data", None, "(X, y), on which a pilot of the network is trained")
     kind = DeepEnsembleClassifier if are_labels(np.asarray(_pair(data)[1])) else DeepEnsemble
     return kind(net, augmentation=action, label_action=output_action, seed=seed)
 
@@ -331,7 +330,8 @@ def pilot_outputs(pilot: AnyModel, batch: np.ndarray) -> np.ndarray:
     if len(outputs) < LEAST:
         raise InvalidArgumentError("pilot", len(outputs), f"at least {LEAST}", verb="has members,")
     if not np.isfinite(outputs).all():
-        raise InvalidArgumentError("the pilot's outputs are not finite; its training diverged")
+        bad = tuple(np.argwhere(~np.isfinite(outputs))[0].tolist())
+        raise InvalidArgumentError("pilot", bad, remedy="its training diverged", verb="has outputs not finite at index")
     if predicts_probabilities(pilot):
         outputs = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
         outputs /= outputs.sum(axis=-1, keepdims=True)

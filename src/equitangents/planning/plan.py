@@ -1,4 +1,4 @@
-"""What a plan says: the number of members, and how the violation falls with it."""
+"""A plan: the number of members, and the violation as a function of it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Plan:
     """How many members meet the target; `str(plan)` is a table.
 
     members            the smallest number whose `confidence` quantile across ensembles is ≤ target, or None
-    members_interval   of that number; None where beyond max_members, or so far out that the draws do not tell. From a
-                       pilot 90 %, of its chance and of the draws; from theory alone 95 %, of the finite number of draws
-                       and of nothing else: not of what finite width, noise from batches or another loss change
+    members_interval   its interval; None beyond max_members, or if the draws do not determine it. From a pilot 90 %,
+                       of its chance and the draws; from theory 95 %, of the finite number of draws only, not of
+                       effects of finite width, batch noise or another loss
     limit, limit_upper the violation of infinitely many members, its median and `confidence` quantile; equal if known
-    curve              the violation for numbers of members from 1 on: between `lower` and `upper` lie a share
-                       2·confidence − 1 of ensembles, trained ones if there is a pilot
-    group              of the symmetry, by name
-    pilot              size and training of the pilot, or None: planned by theory
+    curve              the violation by number of members: a share 2·confidence − 1 of ensembles (trained ones, with
+                       a pilot) lies between `lower` and `upper`
+    group              name of the symmetry group
+    pilot              size and training of the pilot; None: planned from theory
     equivariant        whether the mean of infinitely many networks like the pilot's is known to be equivariant
-    mean_law           whether it is so at this width or in the limit alone, and why; None where nothing is known
+    mean_law           whether that holds at this width or only in the limit, and why; None: unknown
     trained            the pilot itself, a fitted ensemble that `extend(plan.members, X, y)` trains on, or None
     """
 
@@ -64,12 +64,12 @@ class Plan:
         return self._violations.point(members, self.confidence)
 
     def meets(self, violation: float) -> bool:
-        """Whether a violation is at most the target, counted in whole numbers where it is a share of points."""
+        """Whether a violation is at most the target, compared exactly for shares of points."""
         return violation <= self._violations.threshold(self.target)
 
     @property
     def outcome(self) -> Outcome:
-        """Whether a number of members meets the target, and if none does what infinitely many do."""
+        """Whether a number of members meets the target, else whether infinitely many do."""
         if self.members is not None:
             return "met"
         if self.meets(self.limit_upper):
@@ -77,10 +77,10 @@ class Plan:
         return "limit may miss the target" if self.meets(self.limit) else "limit misses the target"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """The plan as values for JSON."""
         left_out = ("mean_law", "trained", "_violations")
-        found = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name not in left_out}
-        return found | {
+        entries = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.name not in left_out}
+        return entries | {
             "outcome": self.outcome,
             "members_interval": list(self.members_interval),
             "curve": [{key: _plain(value) for key, value in vars(p).items()} for p in self.curve],
@@ -117,14 +117,14 @@ class Plan:
         return facts
 
     def _rows(self) -> list[tuple[str, ...]]:
-        told = lambda meets: "yes" if meets else "no"
+        yes_or_no = lambda reached: "yes" if reached else "no"
         rows = [
-            (f"{p.members:,}", f"{p.median:.4g}", f"{p.lower:.4g}", f"{p.upper:.4g}", told(self.meets(p.upper)))
+            (f"{p.members:,}", f"{p.median:.4g}", f"{p.lower:.4g}", f"{p.upper:.4g}", yes_or_no(self.meets(p.upper)))
             for p in self.curve
         ]
         lower = float(self._violations.limit(1 - self.confidence))
         limit = (f"{v:.4g}" for v in (self.limit, lower, self.limit_upper))
-        return [*rows, ("∞", *limit, told(self.meets(self.limit_upper)))]
+        return [*rows, ("∞", *limit, yes_or_no(self.meets(self.limit_upper)))]
 
     def __repr__(self) -> str:
         lines = [f"{name:<26}{value}" for name, value in self._facts().items()]
@@ -139,5 +139,5 @@ def _number(value: int | None) -> str:
 
 
 def _plain(value: object) -> object:
-    """Numbers that JSON knows; infinite ones as text."""
+    """Infinite numbers as text, which JSON lacks."""
     return str(value) if isinstance(value, float) and value - value != 0 else value

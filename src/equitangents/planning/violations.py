@@ -1,7 +1,7 @@
-"""How far ensembles of M members are from a symmetry: v(M) of every drawn ensemble, for any M.
+"""Violations v(M) of a symmetry by drawn ensembles of M members, for any M.
 
-Shares are whole numbers of points: which of them meet a target is told without the rounding of 1 − 3.8/4.
-A plan is to reach a target; `Wanted` finds the number of members that does, and how well that number is known.
+Shares are counted in whole numbers of points, so that comparing one with a target has no rounding error.
+`Wanted` finds the number of members that meets a target, with its interval.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from equitangents.ensembles.orbits import OrbitLaw, OrbitMeasures, quantile_inte
 from equitangents.errors import InvalidArgumentError
 
 OVER_INPUTS: dict[str, Callable[..., np.ndarray]] = {"mean": np.mean, "median": np.median, "max": np.max}
-_ROUNDING = Fraction(1, 10**12)  # a target so near to a share is meant to be that share
-_NOTHING = 1e-24  # a mean square so small beside that of the outputs is rounding
+_ROUNDING = Fraction(1, 10**12)  # a target this near to a share means that share
+_NOTHING = 1e-24  # a mean square below this share of that of the outputs is rounding
 
 
 def largest_share(target: float, points: int) -> float:
@@ -34,7 +34,7 @@ def largest_share(target: float, points: int) -> float:
 
 @dataclass(frozen=True)
 class PlannedMeasure:
-    """A violation that can be planned for: a measure of ensembles, relative to the error at the inputs or not."""
+    """A violation of a plan: a measure of ensembles, possibly relative to the error at the inputs."""
 
     title: str
     measure: str
@@ -62,7 +62,7 @@ class CurvePoint:
 
 @dataclass
 class Violations:
-    """v(M) of all drawn ensembles, sorted, for every M that was asked for."""
+    """v(M) of all drawn ensembles, sorted, cached by M."""
 
     measures: OrbitMeasures
     kind: PlannedMeasure
@@ -84,7 +84,7 @@ class Violations:
 
     @property
     def inputs(self) -> int:
-        """How many inputs the measure is a mean over."""
+        """Number of inputs."""
         return len(self.law.mean)
 
     def of(self, members: int) -> np.ndarray:
@@ -96,7 +96,7 @@ class Violations:
 
     @cached_property
     def limits(self) -> np.ndarray:
-        """v of infinitely many members in ascending order; a single one where their mean is known."""
+        """v of infinitely many members in ascending order; a single value if their mean is known."""
         return np.sort(self._relative(self.measures.of_ensembles(self.kind.measure, self.law, math.inf)))
 
     def limit(self, q: float) -> float:
@@ -112,9 +112,9 @@ class Violations:
         return CurvePoint(members, *(self.quantile(members, q) for q in (0.5, 1 - confidence, confidence)))
 
     def threshold(self, target: float) -> float:
-        """The largest value of the measure that meets the target: of a share of the orbits, a whole number of points.
+        """The largest value of the measure that meets the target.
 
-        v is one division of whole numbers and so is this, so that comparing the two compares whole numbers.
+        For shares of orbits, a ratio of whole numbers as v is, so that the comparison is exact.
         """
         if self.kind.measure == "osp":
             return largest_share(target, self._points)
@@ -126,7 +126,7 @@ class Violations:
         return {"mean": self.inputs, "median": 2, "max": 1}[self.over_inputs] * self.order
 
     def _relative(self, values: np.ndarray) -> np.ndarray:
-        """v from a measure of every input, (draws, n), one division of what is summed up."""
+        """v from a measure of every input, (draws, n), by one division."""
         if self.kind.measure == "osp":
             changed = self.order - values
             if self.over_inputs == "mean":
@@ -142,7 +142,7 @@ class Violations:
 
 
 def _excess(total: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    """(total − limit)/limit; of nothing over nothing 0."""
+    """(total − limit)/limit; 0 if both are 0."""
     beyond, nothing = np.where(total <= 0, 0.0, np.inf), limit <= 0  # comparisons that NaN passes as NaN
     return np.where(nothing, beyond, (total - limit) / np.where(nothing, 1.0, limit))
 
@@ -151,8 +151,8 @@ LEVEL = 0.95  # of the interval of the number of members
 _CURVE = (1, 2, 5)
 
 Interval = tuple[int | None, int | None]
-_OVERSHOOT = 1.05  # a guess from the law of scaling aims a little beyond the target
-_MIDDLE_EVERY = 3  # steps, so that no shape of curve takes many
+_OVERSHOOT = 1.05  # a guess by the scaling law aims beyond the target
+_MIDDLE_EVERY = 3  # steps, so that every curve takes few
 
 
 @dataclass(frozen=True)
@@ -174,53 +174,53 @@ class Wanted:
         threshold = violations.threshold(self.target)
         return smallest(lambda m: violations.quantile(m, self.confidence), threshold, self.most)
 
-    def of_draws(self, violations: Violations, found: int | None) -> Interval:
-        """How far the number is uncertain by the finite number of draws alone."""
-        if found is None:
+    def of_draws(self, violations: Violations, members: int | None) -> Interval:
+        """The interval of the number by the finite number of draws."""
+        if members is None:
             return None, None
         end = lambda which: lambda m: quantile_interval(violations.of(m), self.confidence, LEVEL)[which]
         threshold = violations.threshold(self.target)
         return smallest(end(0), threshold, self.most), smallest(end(1), threshold, self.most)
 
     def of_pilot(
-        self, violations: Violations, found: int | None, replicates: Iterable[Violations], networks: int
+        self, violations: Violations, members: int | None, replicates: Iterable[Violations], networks: int
     ) -> Interval:
-        """How far it is uncertain by the draws and by the chance of the pilot, from plans of its replicates.
+        """The interval of the number by the draws and the chance of the pilot, from plans of its replicates.
 
-        log M is taken to be as normal as the replicates' standard deviation of it says. A Student interval of 95 %,
-        which held the number in 85 of 96 plans and is called one of 90 %.
+        log M is taken as normal with the standard deviation over replicates. A Student interval of 95 %, which
+        contained the number in 85 of 96 plans, and is reported as 90 %.
         """
-        if found is None:
+        if members is None:
             return None, None
-        low, high = self.of_draws(violations, found)
+        low, high = self.of_draws(violations, members)
         others = [self.members(each) for each in replicates]
-        known = np.log([m for m in others if m is not None] or [found])
+        known = np.log([m for m in others if m is not None] or [members])
         deviation = float(known.std(ddof=1)) if len(known) > 1 else 0.0
         width = float(scipy.stats.t.ppf((1 + LEVEL) / 2, networks - 1)) * deviation
-        below = math.hypot(width, math.log(found / low) if low else math.log(found))
-        least = max(1, math.floor(found * math.exp(-below)))
+        below = math.hypot(width, math.log(members / low) if low else math.log(members))
+        least = max(1, math.floor(members * math.exp(-below)))
         if high is None or len(known) < len(others):
             return least, None
-        most = math.ceil(found * math.exp(math.hypot(width, math.log(high / found))))
+        most = math.ceil(members * math.exp(math.hypot(width, math.log(high / members))))
         return least, most if most <= self.most else None
 
-    def sizes(self, violations: Violations, found: int | None) -> list[int]:
-        """Numbers of members for a curve: 1, 2, 5, 10, … to beyond the answer, which is among them."""
-        last = 4 * found if found is not None else (self.most if self.possible(violations) else 100)
+    def sizes(self, violations: Violations, members: int | None) -> list[int]:
+        """Numbers of members for a curve: 1, 2, 5, 10, … beyond the answer, which is included."""
+        last = 4 * members if members is not None else (self.most if self.possible(violations) else 100)
         steps: list[int] = []
         for power in range(20):
             for digit in _CURVE:
                 steps.append(digit * 10**power)
                 if steps[-1] >= last:
-                    return sorted({*steps, *([found] if found else [])})
+                    return sorted({*steps, *([members] if members else [])})
         return steps
 
 
 def smallest(value: Callable[[int], float], target: float, most: int) -> int | None:
     """The M from 1 to `most` with value(M) ≤ target and value(M − 1) > target; None if value(most) > target.
 
-    Where value(M) is a power of M, as fluctuations are (1/√M), the first guesses are nearly right. If value does not
-    fall everywhere, M is one of the places where it crosses the target.
+    If value(M) is a power of M, as fluctuations are (1/√M), the first guesses are nearly right. If it does not fall
+    everywhere, M is one of its crossings of the target.
 
     >>> smallest(lambda m: 1 / m**0.5, target=0.1, most=10**6)
     100
@@ -248,12 +248,12 @@ def smallest(value: Callable[[int], float], target: float, most: int) -> int | N
 
 
 def _middle(failing: int, passing: int) -> int:
-    """The geometric middle, so that large ranges close in as few steps as small ones."""
+    """The geometric mean, so that large ranges close in few steps."""
     return round(math.sqrt(max(failing, 1) * passing))
 
 
 def _crossing(failing: int, passing: int, at: dict[int, float], target: float) -> int:
-    """Where the line through both ends crosses the target, all on logarithmic scales."""
+    """Crossing of the line through both ends with the target, on logarithmic scales."""
     if failing == 0 or target <= 0 or at[passing] <= 0 or not math.isfinite(at[failing]):
         return _middle(failing, passing)
     high, low = math.log(at[failing] / target), math.log(target / at[passing])

@@ -1,9 +1,9 @@
 """Predictions of trained wide networks under their names in neural-tangents.
 
-Its loss is the mean over samples and outputs, ½ mean |f - y|², so that residuals decay as e^{-ηΘt/(N·outputs)}; the
-convention of `InfiniteEnsemble`, a mean over samples alone, is faster by the number of outputs. All is computed in
-double precision and returned in that of the kernels. Inside JAX programs (`jax.jit`, `jax.vmap`) the same NumPy code is
-called from the program, so that there are no derivatives of it.
+neural-tangents' loss is the mean over samples and outputs, ½ mean |f - y|², so that residuals decay as
+e^{-ηΘt/(N·outputs)}; with `InfiniteEnsemble`'s mean over samples only, they decay faster by the number of outputs.
+Computed in double precision and returned in the kernels' precision. JAX programs (`jax.jit`, `jax.vmap`) call the same
+NumPy code, without derivatives.
 """
 
 from equitangents.predict.any_loss import ODEState, gradient_descent

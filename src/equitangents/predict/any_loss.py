@@ -43,10 +43,10 @@ def gradient_descent(
 ) -> Callable[..., Any]:
     """Outputs of one wide network under gradient flow on any loss(outputs, y_train), such as cross entropy.
 
-    The flow in the space of outputs is integrated with controlled error (`inference.pull_over_time`; inside JAX
+    The flow in output space is integrated with controlled error (`inference.pull_over_time`; inside JAX
     programs and from an `ODEState` by JAX's own integrator). With momentum it is of second order, in times
     √learning_rate · t. Returns predict_fn(t, fx_train_0=0.0, fx_test_0=None, k_test_train=None) as
-    `gradient_descent_mse` does; times are finite. In place of fx_train_0 it takes an `ODEState`, and then gives one.
+    `gradient_descent_mse` does; times are finite. If fx_train_0 is an `ODEState`, so is the result.
     """
     y, kernel = targets(y_train), checked("the kernel", k_train_train)
     layout = OutputLayout.of(y, trace_axes)
@@ -78,7 +78,7 @@ def gradient_descent(
     def predict_fn(t: Tree, fx_train_0: Tree = 0.0, fx_test_0: Tree = None, k_test_train: Tree = None) -> Tree:
         state = fx_train_0 if isinstance(fx_train_0, ODEState) else None
         if (fx_test_0 if state is None else state.fx_test) is not None and k_test_train is None:
-            raise InvalidArgumentError("fx_test_0 is given without k_test_train, the kernel between test and training")
+            raise InvalidArgumentError("k_test_train", None, "the kernel between test and training with fx_test_0")
         cross = None if k_test_train is None else checked("k_test_train", k_test_train)
         arguments = (kernel, y, t, fx_train_0, fx_test_0, None if fx_test_0 is None else cross)
         if state is None and not any(precision.is_traced(v) for v in arguments):
@@ -107,7 +107,7 @@ def _integrated(
     t: Tree,
     state: ODEState,
 ) -> ODEState:
-    """The flow from a state to each of the times, inside JAX programs; each time by itself, over a unit of time."""
+    """The flow from a state to each of the times, inside JAX programs; each time separately, in unit time."""
     kernels, shapes = {"train": kernel}, {"train": layout.shape}
     if state.fx_test is not None:
         kernels["test"], shapes["test"] = jnp.asarray(cross, y.dtype), layout.test_shape(cross)
@@ -142,5 +142,5 @@ def _integrated(
 
 
 def _product(layout: OutputLayout, kernel: Tree, values: Tree, shape: tuple[int, ...]) -> Tree:
-    """Θ v, of outputs v; the layout's methods are those of JAX arrays too."""
+    """Θ v for outputs v; the layout's methods also work on JAX arrays."""
     return layout.outputs(layout.matrix(kernel) @ layout.rows(values), shape)

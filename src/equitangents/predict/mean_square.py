@@ -1,4 +1,4 @@
-"""Gradient flow on the mean squared loss: one network, the ensemble of infinitely many; posteriors of the latter."""
+"""Gradient flow on the mean squared loss: one network, the ensemble of infinitely many, and posteriors."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def gradient_descent_mse(
     """Outputs of one network under gradient flow on the squared loss, from those at time 0.
 
     `y_train`: (N, outputs), or (N, …). `k_train_train`: (N, N) with trace_axes=(-1,), (N, N, outputs, outputs) with
-    trace_axes=(); generally two of each axis of y_train that is not in `trace_axes`. Returns
+    trace_axes=(); in general two of each axis of y_train that is not in `trace_axes`. Returns
     predict_fn(t=None, fx_train_0=0.0, fx_test_0=None, k_test_train=None), which gives the outputs at the training
-    inputs, and with `fx_test_0` also those at test inputs; times in front. t=None is infinite time.
+    inputs, and with `fx_test_0` also at test inputs, with the axes of t first. t=None is infinite time.
     Works under jax.jit.
     """
     y, kernel = targets(y_train), checked("the kernel", k_train_train)
@@ -55,7 +55,7 @@ def gradient_descent_mse(
 
     def predict_fn(t: Tree = None, fx_train_0: Tree = 0.0, fx_test_0: Tree = None, k_test_train: Tree = None) -> Tree:
         if fx_test_0 is not None and k_test_train is None:
-            raise InvalidArgumentError("fx_test_0 is given without k_test_train, the kernel between test and training")
+            raise InvalidArgumentError("k_test_train", None, "the kernel between test and training with fx_test_0")
         shapes, times = [], np.shape(t)
         cross = None if fx_test_0 is None else checked("k_test_train", k_test_train)
         if fx_train_0 is not None:
@@ -72,7 +72,7 @@ def gradient_descent_mse(
 def _outputs(
     spectrum: Spectrum, flow: Flow, layout: OutputLayout, y: Tree, t: Tree, train_0: Tree, test_0: Tree, cross: Tree
 ) -> tuple[np.ndarray, ...]:
-    """Outputs at the training inputs and at test inputs, in double precision; None at time 0: not asked for."""
+    """Outputs at the training inputs and at test inputs, in double precision; only those with outputs at time 0."""
     y = np.asarray(y, np.float64)
     start = np.broadcast_to(0.0 if train_0 is None else np.asarray(train_0, np.float64), layout.shape)
     rows = spectrum.vectors.T @ layout.rows(y - start)
@@ -91,7 +91,7 @@ def _outputs(
 
 
 def _times(t: Tree) -> Sequence[float] | np.ndarray:
-    """The times one after another; None is infinite time."""
+    """All times as a sequence; None is infinite time."""
     return [np.inf] if t is None else np.asarray(t, np.float64).ravel()
 
 
@@ -131,7 +131,7 @@ def gradient_descent_mse_ensemble(
 
     Returns predict_fn(t=None, x_test=None, get=None, compute_cov=False): `get` is "nngp" (the last layer trains), "ntk"
     (all do), or a tuple of both; the result an array, or `Gaussian(mean, covariance)` with `compute_cov`, in a named
-    tuple where `get` is no string. t=None is infinite time; x_test=None are the training inputs, without `diag_reg`.
+    tuple unless `get` is a string. t=None is infinite time; x_test=None means the training inputs, without `diag_reg`.
     Outputs and kernels are as in `gradient_descent_mse`. Works under jax.jit.
     """
     kernels: dict[str, Any] = {}
@@ -189,7 +189,7 @@ def gradient_descent_mse_ensemble(
 
 
 def _between(train: dict[str, Any], test: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of the kernel between test and training inputs: of pairs, the first of each."""
+    """Keyword arguments of the kernel between test and training inputs; from pairs, the first of each."""
     found = {**train, **test}
     for name in set(train) & set(test):
         if all(isinstance(v, tuple) and len(v) == 2 for v in (train[name], test[name])):
@@ -201,7 +201,7 @@ def _moments(
     name: str, spectrum: Spectrum, flow: Flow, layout: OutputLayout, t: Tree, y: Tree, nngp: Tree, cross: Tree,
     cross_nngp: Tree, prior: Tree, compute_cov: bool,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
-    """Means, and covariances, at all times, of networks that begin at 0 in the mean."""
+    """Means, and covariances, at all times, of networks with mean 0 at initialisation."""
     train_0, test_0 = (0.0, None) if cross is None else (None, 0.0)
     means = _outputs(spectrum, flow, layout, y, t, train_0, test_0, cross)
     if not compute_cov:
@@ -242,9 +242,9 @@ def gp_inference(
 ) -> Callable[..., Any]:
     """Posteriors from kernel matrices: "nngp", "ntk" (fully trained networks) and "ntkgp" (Θ as a prior).
 
-    `k_train_train`: an array, or what has `nngp` and `ntk`, as kernel_fn(x, None) gives. Returns
+    `k_train_train`: an array, or an object with `nngp` and `ntk`, as returned by kernel_fn(x, None). Returns
     predict_fn(get=None, k_test_train=None, k_test_test=None), which gives means, and with `k_test_test` covariances.
-    Covariances of "ntk" at test inputs need both kernels: of arrays alone they raise InvalidArgumentError. Works under
+    Covariances of "ntk" at test inputs need both kernels: single arrays raise InvalidArgumentError. Works under
     jax.jit.
     """
     y = targets(y_train)
@@ -285,7 +285,7 @@ def gp_inference(
 
 
 def _part(name: str, kernels: Tree, kind: str, *, both: bool = False) -> Tree:
-    """The kernel of this kind; `both`: an array will not do, since it may be of the other kind."""
+    """The kernel of this kind; with `both`, arrays raise, since they may be of the other kind."""
     array = hasattr(kernels, "dtype")
     if both and (array or getattr(kernels, kind, None) is None):
         raise InvalidArgumentError(
@@ -296,5 +296,5 @@ def _part(name: str, kernels: Tree, kind: str, *, both: bool = False) -> Tree:
     if array:
         return checked(name, kernels)
     if getattr(kernels, kind, None) is None:
-        raise InvalidArgumentError(f"{name} comes without {kind}; give a named tuple with nngp and ntk")
+        raise InvalidArgumentError(name, kernels, f"a named tuple with nngp and ntk, as {kind} is needed")
     return checked(name, getattr(kernels, kind))

@@ -34,7 +34,7 @@ def gaussian(moments: tuple[Tree, ...]) -> Tree:
 
 @dataclass(frozen=True)
 class OutputLayout:
-    """Outputs y, (N, …); Θ has two of each axis that is not `traced`, (N, N, …)."""
+    """Layout of outputs y, (N, …), and of Θ, which has two of each axis that is not `traced`, (N, N, …)."""
 
     shape: tuple[int, ...]
     traced: tuple[int, ...]
@@ -50,7 +50,7 @@ class OutputLayout:
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The axes that kernels have."""
+        """The axes that appear in kernels."""
         return tuple(a for a in range(len(self.shape)) if a not in self.traced)
 
     def check(self, name: str, kernel: Tree, *, train: bool) -> None:
@@ -63,7 +63,7 @@ class OutputLayout:
             raise ShapeError(name, found, wanted, f"y_train has shape {self.shape}, with trace_axes={self.traced}")
 
     def matrix(self, kernel: np.ndarray) -> np.ndarray:
-        """(rows, columns): the first of each two axes, and the second ones."""
+        """The kernel as a matrix (rows, columns), from the first and the second of each pair of axes."""
         order = [*range(0, kernel.ndim, 2), *range(1, kernel.ndim, 2)]
         rows = int(np.prod(kernel.shape[::2], dtype=np.int64))
         return kernel.transpose(order).reshape((rows, -1))
@@ -74,24 +74,24 @@ class OutputLayout:
         return moved.reshape((int(np.prod([values.shape[a] for a in self.kept], dtype=np.int64)), -1))
 
     def outputs(self, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """Outputs of a shape from rows, the inverse of `rows`."""
+        """Outputs of shape `shape` from rows, the inverse of `rows`."""
         order = (*self.kept, *self.traced)
         return rows.reshape([shape[a] for a in order]).transpose(np.argsort(order))
 
     def test_shape(self, cross: Tree) -> tuple[int, ...]:
-        """Outputs at test inputs, whose kernel with the training inputs this is."""
+        """The shape of outputs at test inputs, from their kernel with the training inputs."""
         shape = list(self.shape)
         for axis, size in zip(self.kept, np.shape(cross)[::2], strict=True):
             shape[axis] = size
         return tuple(shape)
 
     def moments(self, cross: Tree, covariance: bool) -> list[tuple[int, ...]]:
-        """Shapes of a mean, and of a covariance if there is one, at test inputs of this kernel (None: training)."""
+        """Shapes of a mean, and of a covariance if requested, at this kernel's test inputs (None: training)."""
         shape = self.shape if cross is None else self.test_shape(cross)
         return [shape, tuple(n for a in self.kept for n in (shape[a], shape[a]))][: 1 + covariance]
 
     def covariance(self, matrix: np.ndarray, like: tuple[int, ...]) -> np.ndarray:
-        """A covariance (rows, rows) as kernels have their axes, of a kernel's first sizes."""
+        """A covariance matrix (rows, rows) reshaped to the kernels' axes, with the first sizes of a kernel."""
         sizes = [like[a] for a in self.kept]
         count = len(sizes)
         order = [axis for i in range(count) for axis in (i, count + i)]
@@ -99,17 +99,17 @@ class OutputLayout:
 
 
 def targets(y_train: Tree) -> Tree:
-    """Targets of numbers, (N, …)."""
+    """Targets as an array of numbers, (N, …)."""
     return y_train if precision.is_traced(y_train) else np.asarray(check_array("y_train", y_train), np.float64)
 
 
 def checked(name: str, kernel: Tree) -> Tree:
-    """A kernel of numbers."""
+    """A kernel as an array of numbers."""
     return kernel if precision.is_traced(kernel) else np.asarray(check_array(name, kernel, allow_empty=True))
 
 
 def decomposed(matrix: np.ndarray, dtype: Tree, diag_reg: float, absolute: bool) -> Spectrum:
-    """Eigenvalues and vectors of a training kernel, which may be asymmetric by the rounding of its precision."""
+    """Eigendecomposition of a training kernel, which may be asymmetric by rounding in its precision."""
     matrix = symmetric(matrix, dtype)
     unit = np.trace(matrix) / len(matrix)
     ridge = diag_reg / unit if absolute and diag_reg else diag_reg
@@ -126,7 +126,7 @@ def symmetric(matrix: np.ndarray, dtype: Tree) -> np.ndarray:
 
 
 def precision_of(example: Tree) -> Tree:
-    """Precision of results: that of the kernels if single or double, else double."""
+    """The dtype of results: that of the kernels if single or double precision, else double."""
     dtype = getattr(getattr(example, "x", example), "dtype", None)
     return np.dtype(dtype) if dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
@@ -136,7 +136,7 @@ def through(
 ) -> Tree:
     """run(*arguments) in NumPy, also with traced arguments; results have these shapes and the type of `example`.
 
-    `None` among `arguments` stays.
+    `None` in `arguments` is passed on.
     """
     dtype = precision_of(example)
     if not any(precision.is_traced(v) for v in arguments):

@@ -1,4 +1,4 @@
-"""Past one machine: Gram matrices as tiles on disk, computed by any number of workers."""
+"""Gram matrices beyond one machine: tiles on disk, computed by any number of workers."""
 
 from equitangents.scale.gram import GramStore
 

@@ -1,4 +1,4 @@
-"""The Zarr arrays of a store, whose damage is an error of this package."""
+"""The Zarr arrays of a store, with damage reported as StoreError."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ else:
 
 
 def _checked(read: Callable[..., Any]) -> Callable[..., Any]:
-    """A way of reading that raises StoreError for a damaged chunk."""
+    """A read method that raises StoreError for a damaged chunk."""
 
     @functools.wraps(read)
     def reading(array: zarr.Array[Any], /, *args: Any, **keywords: Any) -> Any:
@@ -39,7 +39,7 @@ def _checked(read: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class CheckedArray(_Array):
-    """A Zarr array that is read; StoreError for a chunk that is damaged, as for anything else that is."""
+    """A read-only Zarr array that raises StoreError for damaged chunks and other read errors."""
 
 
 for _name in ("basic", "orthogonal", "coordinate", "mask", "block"):
@@ -47,7 +47,7 @@ for _name in ("basic", "orthogonal", "coordinate", "mask", "block"):
 
 
 def open_checked(path: Place) -> CheckedArray:
-    """The array in a folder; StoreError where it, or what describes it, is damaged or gone."""
+    """The array in a folder; StoreError if it, or its metadata, is damaged or gone."""
     try:
         node = zarr_node(path)
         store = LocalStore(path, read_only=True) if isinstance(path, Path) else node["store"]

@@ -1,12 +1,12 @@
-"""The files of one Zarr array: each chunk with its CRC32C, whole or not there at all.
+"""The files of one Zarr array: each chunk has its CRC32C, and is complete or absent.
 
-A file is what Zarr reads and writes (format 3, codecs `bytes` and `crc32c`): the numbers, little-endian, and four bytes
-of checksum. Zarr's own stores give a file its name before it is on disk, and leave what a killed process was writing;
-here it is named when it is on disk. Tiles of a matrix are chunks of several arrays; those of a symmetric one lie at
-both of their places. A tile is there once all of its files are: those of its own place are named last.
+Files are in Zarr's format 3 with codecs `bytes` and `crc32c`: the numbers, little-endian, and four bytes of checksum.
+Zarr's own stores rename a file before it is on disk, and leave partial files of killed processes; here files are
+renamed once they are on disk. Tiles of a matrix are chunks of several arrays; those of a symmetric one are stored at
+both of their places. A tile exists once all of its files do; those at its own place are renamed last.
 
 Tile (i, j) holds rows [i·t, (i+1)·t) and columns [j·t, (j+1)·t) of the matrix. A symmetric matrix has Θ_ji = Θ_ijᵀ: its
-tiles with i ≤ j are computed, and written a second time where they are mirrored to.
+tiles with i ≤ j are computed, and stored again at their mirrored place.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Chunks:
         return self.folder / "/".join(("c", *map(str, index)))
 
     def write(self, index: Index, values: np.ndarray) -> None:
-        """Put `values` (at most a chunk's size along every axis) in place; the rest is NaN.
+        """Store `values` (at most a chunk's size along every axis), padded with NaN.
 
-        FileNotFoundError where the folder is gone, so that a store that was removed is not made again.
+        FileNotFoundError if the folder is gone, so that a removed store is not created again.
         """
         from google_crc32c import value
 
@@ -69,7 +69,7 @@ class Chunks:
         write_whole(self.path(index), content + value(content).to_bytes(_CHECKSUM, "little"))
 
     def read(self, index: Index) -> np.ndarray:
-        """One chunk, with NaN where nothing was written; FileNotFoundError, or DamagedTileError."""
+        """One chunk, with NaN beyond the values written; FileNotFoundError, or DamagedTileError."""
         from google_crc32c import value
 
         path = self.path(index)
@@ -82,14 +82,14 @@ class Chunks:
         return np.frombuffer(numbers, self._stored).reshape(self.shape)
 
     def missing(self, indices: Iterable[Index]) -> list[Index]:
-        """Which chunks are not there in their full length; objects are listed, a thousand by one request."""
+        """The chunks without a file of full length; objects are listed, a thousand per request."""
         if isinstance(self.folder, ObjectPath):
             stored = {name for name, size in (self.folder / "c").sizes() if size == self.nbytes}
             return [index for index in indices if "/".join(map(str, index)) not in stored]
         return [index for index in indices if not self.is_there(index)]
 
     def is_there(self, index: Index) -> bool:
-        """Whether the file is there in its full length."""
+        """Whether the file exists with its full length."""
         path = self.path(index)
         try:
             return (path.size() if isinstance(path, ObjectPath) else os.stat(path).st_size) == self.nbytes
@@ -97,7 +97,7 @@ class Chunks:
             return False
 
     def metadata(self, shape: Sequence[int], attributes: dict[str, Any]) -> dict[str, Any]:
-        """What the `zarr.json` of the array holds, the same for all versions of Zarr; `shape` is that of all chunks."""
+        """The content of the array's `zarr.json`, equal for all versions of Zarr; `shape` is that of all chunks."""
         return {
             "zarr_format": 3,
             "node_type": "array",
@@ -119,7 +119,7 @@ class Chunks:
 class TileGrid:
     """Tiles of `tile` × `tile` pairs.
 
-    `rows` and `columns` are how many there are; None: the matrix is symmetric.
+    `rows` and `columns`: the size of the matrix; columns None: it is symmetric.
 
     >>> grid = TileGrid(rows=5, columns=None, tile=4)
     >>> grid.tiles(), grid.places((0, 1)), grid.spans((0, 1))
@@ -141,24 +141,24 @@ class TileGrid:
         return self.rows, self.columns or self.rows
 
     def tiles(self) -> list[Tile]:
-        """All that are computed."""
+        """All computed tiles."""
         down, across = (-(-size // self.tile) for size in self.shape)
         return [(i, j) for i in range(down) for j in range(i if self.symmetric else 0, across)]
 
     def places(self, tile: Tile) -> list[Tile]:
-        """Where the values of a tile are kept: at its own place, and at its mirror's, unless that is computed, too."""
+        """The places where a tile's values are stored: its own, and its mirror's unless that is computed, too."""
         i, j = tile
         return [tile, (j, i)] if self.symmetric and i != j else [tile]
 
     def spans(self, tile: Tile) -> tuple[slice, slice]:
-        """Its rows and columns."""
+        """The rows and columns of a tile."""
         rows, columns = (
             slice(k * self.tile, min((k + 1) * self.tile, size)) for k, size in zip(tile, self.shape, strict=True)
         )
         return rows, columns
 
     def halved(self, tile: Tile) -> bool:
-        """Whether the tile is equal to its transpose, so that half of it is computed."""
+        """Whether the tile equals its transpose, so that half of it is computed."""
         return self.symmetric and tile[0] == tile[1]
 
 
@@ -173,7 +173,7 @@ class ZarrTiles:
     grid: TileGrid
 
     def room(self, tiles: Iterable[Tile]) -> int:
-        """Bytes that some tiles take, mirrored ones twice."""
+        """Bytes of some tiles, mirrored ones counted twice."""
         each = sum(chunks.nbytes for chunks in self.arrays.values())
         return each * sum(len(self.grid.places(tile)) for tile in tiles)
 
@@ -183,13 +183,13 @@ class ZarrTiles:
         return all(chunks.is_there(place) for place in places for chunks in reversed(list(self.arrays.values())))
 
     def missing(self, tiles: Sequence[Tile]) -> list[Tile]:
-        """Which of `tiles` are not there."""
+        """The tiles among `tiles` that are not on disk."""
         places = dict.fromkeys(place for tile in tiles for place in self.grid.places(tile))
         lacking = {place for chunks in self.arrays.values() for place in chunks.missing(places)}
         return [tile for tile in tiles if not lacking.isdisjoint(self.grid.places(tile))]
 
     def is_whole(self, tile: Tile) -> bool:
-        """Whether all values of a tile are on disk with their checksums, finite, and equal to their mirror's."""
+        """Whether all values of a tile are on disk with correct checksums, finite, and equal to their mirror's."""
         for chunks in self.arrays.values():
             try:
                 values, *mirrored = (chunks.read(place) for place in self.grid.places(tile))
@@ -202,29 +202,29 @@ class ZarrTiles:
         return True
 
     def write(self, tile: Tile, values: Values) -> None:
-        """Put one matrix of every array where it is kept."""
+        """Store one matrix per array at all places of the tile."""
         for chunks, matrix in zip(self.arrays.values(), values, strict=True):
             for place in reversed(self.grid.places(tile)):  # its own, the last one, says that all is there
                 chunks.write(place, matrix if place == tile else matrix.T)
 
     def remove(self, tile: Tile) -> None:
-        """Remove a tile, if it is there."""
+        """Remove a tile, if it exists."""
         for place in self.grid.places(tile):
             for chunks in self.arrays.values():
                 chunks.path(place).unlink(missing_ok=True)
 
 
 def tile_bytes(side: int, numbers: int, itemsize: int) -> int:
-    """Bytes that a worker holds beside what the kernel takes: inputs of so many numbers each, and what it writes."""
+    """Bytes that a worker needs in addition to the kernel: inputs of `numbers` values each, and the result."""
     return itemsize * (2 * _COPIES * side * side + 4 * side * numbers)
 
 
 def side_of_tile(kernel: Any, shape: tuple[int, ...], dtype: np.dtype, n1: int, n2: int | None = None) -> int:
     """The side of the tiles of a new store, for n1 inputs of `shape` and n2 others (None: the same ones).
 
-    As few tiles as give workers enough to share, and each long enough: opening, naming and syncing its files takes
-    about a millisecond, however large they are. The side depends on sizes, network and engine alone, never on a
-    measured time: jobs that begin a store at once agree on it.
+    Few tiles, but enough for workers to share, and each long enough: opening, renaming and syncing its files takes
+    about a millisecond, whatever their size. The side depends only on sizes, network and engine, never on a
+    measured time, so that jobs which create a store at the same time agree on it.
     """
     longer, shorter = max(n1, n2 or n1), min(n1, n2 or n1)
     side = min(max(_LEAST, -(-longer // _TILES)), _MOST)
@@ -233,7 +233,7 @@ def side_of_tile(kernel: Any, shape: tuple[int, ...], dtype: np.dtype, n1: int, 
 
 
 def _pairs(kernel: Any, shape: tuple[int, ...], dtype: np.dtype) -> int:
-    """How many pairs of inputs are enough work for a tile, where that is known; else 0."""
+    """Number of pairs of inputs that are enough work for a tile; 0 if unknown."""
     if not hasattr(kernel, "lower"):
         return 0
     program = kernel.lower(shape)[1]

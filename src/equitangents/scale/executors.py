@@ -1,7 +1,7 @@
-"""Distributing tiles: by processes of this machine, or by any executor of concurrent.futures.
+"""Distributing tiles: to processes on this machine, or to any executor of concurrent.futures.
 
-However many processes there are and whichever die: a tile without a result is handed out again. Processes are loky's,
-which comes with joblib: they run no `__main__`, and their threads are set by variables.
+A tile without a result is handed out again, whichever processes die. Processes are loky's, which comes with joblib:
+they do not run `__main__`, and their threads are set by environment variables.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Item = TypeVar("Item")
 
 @runtime_checkable
 class TaskExecutor(Protocol):
-    """What hands tasks to workers: an executor of `concurrent.futures`."""
+    """An object that hands tasks to workers, such as an executor of `concurrent.futures`."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """A future of fn(*args, **kwargs), which has `result`, `cancel` and `add_done_callback`."""
@@ -58,10 +58,10 @@ def check_executor(executor: object) -> None:
 def distribute(
     executor: ExecutorLike, run: Callable[[Tile], bool], tiles: Iterable[Tile], report: Callable[[bool], None]
 ) -> None:
-    """`run(tile)` for all tiles by so many processes of this machine, or by an executor; `report(result)` here.
+    """`run(tile)` for all tiles by processes on this machine, or by an executor; calls `report(result)` here.
 
-    Processes that die are replaced. StoreError where they die three times before there is one more tile, and where
-    workers of an executor do.
+    Processes that die are replaced. StoreError if they die three times without finishing a tile, or if an executor's
+    workers die.
     """
     waiting, breaks = dict.fromkeys(tiles), 0
     while waiting:
@@ -89,7 +89,7 @@ def _compute(
     waiting: dict[Tile, Any],
     report: Callable[[bool], None],
 ) -> None:
-    """Keep every worker of an executor busy, with a tile waiting; BrokenExecutor if its workers died."""
+    """Keep every worker of an executor busy, with one tile queued; BrokenExecutor if its workers died."""
     rest, running = iter(list(waiting)), dict[Future[bool], Tile]()
     try:
         while waiting:
@@ -106,7 +106,7 @@ def _compute(
 
 @contextmanager
 def _processes(workers: int) -> Iterator[TaskExecutor]:
-    """An executor of so many processes of this machine, which share its cores."""
+    """An executor with `workers` processes on this machine, which share its cores."""
     from joblib.externals.loky import ProcessPoolExecutor
 
     threads = str(max(1, joblib.cpu_count() // workers))
@@ -119,7 +119,7 @@ def _processes(workers: int) -> Iterator[TaskExecutor]:
 
 
 def _follow(client: int) -> None:
-    """This process, a worker, leaves Ctrl-C to its client, and ends with it, also when that is killed."""
+    """Make this worker ignore Ctrl-C, and end with its client, even if that is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:

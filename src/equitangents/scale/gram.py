@@ -1,7 +1,7 @@
 """Gram matrices on disk: NNGP and NTK of a network between many inputs, as Zarr arrays of tiles.
 
-A worker, in whatever process on whatever machine, takes a `GramWork` and the names of some tiles. It reads the inputs
-from the store, and refuses to write where the store, its own version or its engine are not those of the work.
+A worker, in any process on any machine, gets a `GramWork` and the indices of some tiles. It reads the inputs from the
+store, and raises an error if the store, its own version or its engine differ from those in the work.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Read = Callable[[str, int], np.ndarray]
 
 @dataclass(frozen=True)
 class GramWork:
-    """One Gram matrix to be computed into the store in `path`; it is sent to workers."""
+    """One Gram matrix to be computed into the store at `path`; it is sent to workers."""
 
     path: Place
     kernel: KernelFunction
@@ -73,7 +73,7 @@ class GramWork:
             raise StoreError("store", str(self.path), "the one that was opened, with its rows", "open it again")
 
     def values(self, tile: Tile, inputs: Read | None = None) -> Values:
-        """NNGP and NTK of one tile; `inputs` is used in place of ours."""
+        """NNGP and NTK of one tile; `inputs` reads inputs from elsewhere than the store."""
         grid, read = self.record.grid, inputs or self.inputs
         rows, columns = grid.spans(tile)
         x1, x2 = read("x1", tile[0])[: rows.stop - rows.start], None
@@ -95,7 +95,7 @@ class GramWork:
         return values
 
     def inputs(self, name: str, index: int) -> np.ndarray:
-        """The inputs of one row or column of tiles; where these are at the edge, NaN behind them."""
+        """The inputs of one row or column of tiles, padded with NaN at the edge."""
         chunks = self.arrays[name]
         try:
             return chunks.read((index, *(0,) * (len(chunks.shape) - 1)))
@@ -104,12 +104,12 @@ class GramWork:
 
 
 def compute_tile(work: GramWork, tile: Tile) -> bool:
-    """Whether this worker computed the tile; False where it was there."""
+    """Whether this worker computed the tile; False if it existed."""
     return any([*each_computed(work, [tile])])
 
 
 def each_computed(work: GramWork, tiles: Iterable[Tile]) -> Iterator[bool]:
-    """Compute tiles in order; whether each was computed now, once it is there."""
+    """Compute tiles in order; yield whether each was computed now, once it is stored."""
     files, most = work.tiles, max(work.arrays[name].nbytes for name in work.record.inputs)
     read = lru_cache(maxsize=max(2, _INPUTS // most))(work.inputs)  # tiles that follow one another share a row
     with gram_errors(work.path):
@@ -123,7 +123,7 @@ def each_computed(work: GramWork, tiles: Iterable[Tile]) -> Iterator[bool]:
 
 
 def gram_errors(path: Place) -> AbstractContextManager[None]:
-    """Errors of the file system as StoreErrors that name the store in `path`."""
+    """Context in which file errors become StoreErrors that name the store at `path`."""
     return store_errors(
         f"the store in {path} cannot be read or written",
         "; what is complete there is kept, and the same call goes on from it",
@@ -138,23 +138,23 @@ class GramStore:
     store.compute(executor=4)           # killed? the same line goes on
     theta = store.ntk[:1000, :1000]     # a Zarr array; store.nngp is the other one
     ```
-    The folder is a Zarr group (format 3) with the arrays `ntk` and `nngp`, (N1, N2), and the inputs. Whatever reads
-    Zarr reads it; what is not computed yet is NaN. Of a symmetric matrix the upper half is computed, and written to
-    both halves. Every tile carries a checksum, appears whole, and is done once it is there.
+    The folder is a Zarr group (format 3) with the arrays `ntk` and `nngp`, (N1, N2), and the inputs. Any Zarr library
+    can read it; entries that are not computed yet are NaN. For a symmetric matrix the upper half is computed, and
+    stored in both halves. Every tile has a checksum, and exists only when complete.
 
-    The store knows its network, data, engine, precision and version, and is refused to another. Opened with more rows
-    that begin with those it has, it grows, and computes what is new.
+    The store records network, data, engine, precision and version, and raises an error for others. Opened with more
+    rows that begin with its own, it grows, and computes only the new entries.
 
     Args:
-        path: the folder; it is made if there is none. Also s3://bucket/name, gs:// or az:// (`equitangents[scale]`).
+        path: the folder, created if needed. Also s3://bucket/name, gs:// or az:// (`equitangents[scale]`).
         net: a network of equitangents.nn, or an orbit average of one.
         x1: inputs (N1, *positions, channels); also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         x2: other inputs (N2, *positions, channels), for a rectangular matrix.
-        precision: "float32" or "float64"; None: float32 where all inputs are, else float64.
+        precision: "float32" or "float64"; None: float32 if all inputs are, else float64.
         tile: side of a tile; None: that of the store, or for a new one a sixteenth of the matrix, from 64 to 1000, and
-            up to 2000 where the kernel is so fast that a tile would take less than some tenths of a second.
+            up to 2000 if the kernel is so fast that a tile would take less than some tenths of a second.
 
-    Raises StoreError for a store of another problem, and where the disk is full or not to be written.
+    Raises StoreError for a store of another problem, and if the disk is full or read-only.
 
     >>> import tempfile, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
@@ -194,17 +194,17 @@ class GramStore:
 
     @property
     def ntk(self) -> CheckedArray:
-        """The NTK as a Zarr array that is read: (N1, N2)."""
+        """The NTK as a read-only Zarr array, (N1, N2)."""
         return self._array("ntk")
 
     @property
     def nngp(self) -> CheckedArray:
-        """The NNGP as a Zarr array that is read: (N1, N2)."""
+        """The NNGP as a read-only Zarr array, (N1, N2)."""
         return self._array("nngp")
 
     @property
     def array(self) -> CheckedArray:
-        """The NTK, as `ntk`: what solvers take where no kernel is named."""
+        """The NTK, as `ntk`: the default kernel for solvers."""
         return self.ntk
 
     @property
@@ -219,23 +219,23 @@ class GramStore:
 
     @property
     def tiles(self) -> list[Tile]:
-        """All tiles that are computed: (i, j); of a symmetric matrix those with i ≤ j."""
+        """All computed tiles (i, j); for a symmetric matrix those with i ≤ j."""
         return self._work.record.grid.tiles()
 
     @property
     def missing(self) -> int:
-        """How many tiles are not there yet."""
+        """Number of tiles that are not computed yet."""
         with self._files():
             return len(self._work.tiles.missing(self.tiles))
 
     @property
     def fingerprint(self) -> str:
-        """A hash of everything that the numbers depend on: network, data, engine, precision, version."""
+        """A hash of everything that determines the numbers: network, data, engine, precision, version."""
         return str(self._work.record.as_json()["sha256"])
 
     @property
     def is_current(self) -> bool:
-        """Whether the folder is there, and holds the same matrix as when this store was opened."""
+        """Whether the folder exists and holds the same matrix as when this store was opened."""
         return read_record(self._work.path) == self._work.record
 
     def compute(
@@ -247,15 +247,15 @@ class GramStore:
         check: bool = False,
         progress: bool | ProgressCallback | None = False,
     ) -> GramStore:
-        """Compute the tiles that are not there, and return this store; the numbers are the same whoever computes them.
+        """Compute the missing tiles, and return this store; the numbers do not depend on who computes them.
 
         Args:
-            executor: who computes: None, this process; a number of processes of this machine, which share its cores; an
-                executor of `concurrent.futures`, whose workers see the same folder.
+            executor: None: this process; an integer: a number of processes on this machine, which share its cores; or
+                an executor of `concurrent.futures`, whose workers see the same folder.
             resume: False removes all tiles first.
             shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays: each job computes one.
-            check: read metadata, inputs and the tiles that are there against their checksums; repair what is damaged.
-            progress: True shows it on stderr; a function is called as progress(tiles that are there, all tiles, seconds
+            check: verify the checksums of metadata, inputs and existing tiles, and repair damage.
+            progress: True shows it on stderr; a function is called as progress(finished tiles, all tiles, seconds
                 left); False: it is logged.
         """
         executors.check_executor(executor)
@@ -299,8 +299,8 @@ class GramStore:
             return open_checked(self._work.path / name)
 
     def _check_room(self, stored: Record | None, dtype: np.dtype) -> None:
-        """Before the inputs are read: StoreError where the disk has no room for their matrices, MemoryLimitError where
-        the list of their tiles is too long.
+        """Before reading the inputs: StoreError if the disk has no room for the matrices, MemoryLimitError if the list
+        of tiles is too long.
         """
         sizes = [x.shape[0] for x in self._data.values()]
         needed = 2 * dtype.itemsize * sizes[0] * sizes[-1]

@@ -1,7 +1,7 @@
-"""What a Gram matrix is made of, as hashes: the network, the group action, and the rows of the data.
+"""Hashes that identify a Gram matrix: of the network, the group action, and the rows of the data.
 
-A network is its leading layers without weights and its lowered program, as for kernels kept in the cache; an action is
-what all its elements make of a probe.
+A network is identified by its leading layers without weights and its lowered program, as for cached kernels; an action
+by the images of a probe under all its elements.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def checksum(record: Mapping[str, Any]) -> str:
 
 
 def network_hash(kernel: object, shape: tuple[int, ...]) -> str:
-    """SHA-256 of a network or an orbit average of one, for inputs of `shape`; InvalidTypeError for other kernels."""
+    """SHA-256 of a network, or an orbit average of one, for inputs of `shape`; InvalidTypeError for other kernels."""
     return hashlib.sha256(_description(kernel, shape).encode()).hexdigest()
 
 
 def action_hash(action: Action | ActionSubset, shape: tuple[int, ...], x: np.ndarray | None = None) -> str:
-    """SHA-256 of what `action` does to inputs of `shape`, and of how often each element of a subset counts.
+    """SHA-256 of the map of `action` on inputs of `shape`, and of the weights of a subset's elements.
 
-    A linear map shows it on random inputs, others on x alone.
+    A linear map is identified by its values at random inputs, others by those at x.
     """
     maps = action.action if isinstance(action, ActionSubset) else action
     probe = _probe(shape) if x is None or maps.is_linear(shape) else np.concatenate([_probe(shape), x])
@@ -57,7 +57,7 @@ def action_hash(action: Action | ActionSubset, shape: tuple[int, ...], x: np.nda
 
 
 def _size(action: Action | ActionSubset) -> int:
-    """How many elements; of an action of infinitely many, whose nodes stand for them, 1."""
+    """Number of elements; 1 for infinite groups, which are represented by their nodes."""
     if isinstance(action, ActionSubset):
         return len(action)
     return 1 if action.group.elements is None else int(action.group.order)
@@ -69,7 +69,7 @@ def engine_of(kernel: object, shape: tuple[int, ...], dtype: np.dtype) -> str:
 
 
 def rows_digest(name: str, x: LazyArray, dtype: np.dtype, count: int) -> str:
-    """SHA-256 of the first `count` rows, which are checked to be finite numbers."""
+    """SHA-256 of the first `count` rows; raises unless they are finite numbers."""
     digest = hashlib.sha256(f"{dtype.str}{tuple(x.shape[1:])}".encode())
     step = max(1, _HASHED // max(1, int(np.prod(x.shape[1:])) * dtype.itemsize))
     for start in range(0, count, step):
@@ -80,13 +80,13 @@ def rows_digest(name: str, x: LazyArray, dtype: np.dtype, count: int) -> str:
 
 
 def rows_of(name: str, x: LazyArray, rows: slice, dtype: np.dtype) -> np.ndarray:
-    """LazyArray of an array, in memory or not, as they enter the kernel; errors name the array."""
+    """Rows of an array, in memory or not, converted for the kernel; errors name the array."""
     found = check_array(name, some_rows(name, x, rows), min_rank=2)
     return np.ascontiguousarray(found, dtype)
 
 
 def _network(kernel: Any) -> Any:
-    """The network under an orbit average."""
+    """The network inside an orbit average, or the network itself."""
     if isinstance(kernel, OrbitAverage):
         return _network(kernel.base)
     if not hasattr(kernel, "lower"):

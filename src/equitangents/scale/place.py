@@ -1,8 +1,8 @@
-"""Where stores lie: a folder of this machine, or a place in an object store, given by its URL.
+"""Locations of stores: a folder on this machine, or a place in an object store, given by its URL.
 
-Folders and files are `pathlib.Path`; an `ObjectPath` has those of its methods that stores need. Objects appear whole or
-not at all, so that one put stands for a temporary file and its new name. Credentials and addresses are those of the
-environment of each process; none is ever sent to a worker. A store that does not answer is asked again by obstore.
+Folders and files are `pathlib.Path`; an `ObjectPath` has the methods of Path that stores need. Objects appear complete
+or not at all, so that one put replaces writing a temporary file and renaming it. Credentials and addresses come from
+each process's environment; none is sent to workers. obstore retries requests without an answer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?P<second>/?)")  # one
 
 @dataclass(frozen=True, order=True)
 class ObjectPath:
-    """An object, or all that begin with its name: `key` in the bucket or container `root`, such as s3://bucket."""
+    """An object, or all whose names begin with it: `key` in the bucket or container `root`, such as s3://bucket."""
 
     root: str
     key: str = ""
@@ -53,28 +53,28 @@ class ObjectPath:
         return posixpath.basename(self.key)
 
     def with_name(self, name: str) -> ObjectPath:
-        """The place beside it of this name."""
+        """The place with this name in the same parent."""
         return ObjectPath(self.root, posixpath.join(posixpath.dirname(self.key), name))
 
     def resolve(self) -> ObjectPath:
-        """Itself: there are no links."""
+        """The place itself: there are no links."""
         return self
 
     def mkdir(self, parents: bool = False, exist_ok: bool = False) -> None:
-        """Nothing: there are no folders."""
+        """Do nothing: there are no folders."""
 
     def exists(self) -> bool:
-        """Whether there is such an object, or one below it."""
+        """Whether there is an object at or below this name."""
         return self.size() is not None or next(self.sizes(), None) is not None
 
     def size(self) -> int | None:
-        """Bytes of the object; None where there is none."""
+        """Bytes of the object; None if there is none."""
         with _requests(self), suppress(FileNotFoundError):
             return int(bucket(self.root).head(self.key)["size"])
         return None
 
     def sizes(self) -> Iterator[tuple[str, int]]:
-        """(what follows `key/`, bytes) of all objects below it, by one request for a thousand."""
+        """(name after `key/`, bytes) of all objects below it, a thousand per request."""
         start = len(self.key) + 1 if self.key else 0
         with _requests(self):
             found = [each for some in bucket(self.root).list(self.key or None) for each in some]
@@ -82,7 +82,7 @@ class ObjectPath:
             yield each["path"][start:], each["size"]
 
     def read_bytes(self, most: int | None = None) -> bytes:
-        """What the object holds; FileNotFoundError where there is none, OSError where it is more than `most` bytes."""
+        """The object's content; FileNotFoundError if there is none, OSError if it is larger than `most` bytes."""
         with _requests(self):
             found = bucket(self.root).get(self.key)
             if most is not None and (size := int(found.meta["size"])) > most:
@@ -90,7 +90,7 @@ class ObjectPath:
             return bytes(found.bytes())
 
     def write_bytes(self, content: bytes, *, once: bool = False) -> None:
-        """Put the object in place, whole; `once`: FileExistsError where there is one."""
+        """Store the object atomically; `once`: FileExistsError if it exists."""
         with _requests(self):
             try:
                 bucket(self.root).put(self.key, content, mode="create" if once else "overwrite")
@@ -98,12 +98,12 @@ class ObjectPath:
                 raise FileExistsError(errno.EEXIST, "there is such an object", str(self)) from None
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove the object; that there is none is no error."""
+        """Remove the object; no error if there is none."""
         with _requests(self), suppress(FileNotFoundError):
             bucket(self.root).delete(self.key)
 
     def remove_all(self) -> None:
-        """Remove all objects below it; `zarr.json` of its own first, so that no reader takes the rest for whole."""
+        """Remove all objects below it, its `zarr.json` first, so that no reader takes the rest for complete."""
         (self / "zarr.json").unlink()
         keys = [f"{self.key}/{name}" for name, _ in self.sizes()]
         with _requests(self):
@@ -115,7 +115,7 @@ Place = Path | ObjectPath
 
 
 def write_whole(at: Place, content: bytes, *, once: bool = False) -> None:
-    """Have a file or an object hold `content`, once all of it is there; `once`: FileExistsError where there is one."""
+    """Write `content` atomically to a file or an object; `once`: FileExistsError if it exists."""
     if isinstance(at, ObjectPath):
         at.write_bytes(content, once=once)
     else:
@@ -124,14 +124,14 @@ def write_whole(at: Place, content: bytes, *, once: bool = False) -> None:
 
 
 def sweep(folder: Place) -> None:
-    """Remove what dead processes were writing in a folder and those within; of objects nothing is there in part."""
+    """Remove dead processes' unfinished files from a folder and its subfolders; objects are never unfinished."""
     if isinstance(folder, Path):
         for name, _, _ in os.walk(folder, topdown=False):
             files.sweep(Path(name))
 
 
 def place(name: str, path: FileName | ObjectPath) -> Place:
-    """A folder or file of this machine, or one in an object store, s3://, gs:// or az://.
+    """A folder or file on this machine, or a place in an object store, s3://, gs:// or az://.
 
     InvalidArgumentError, which names the argument `name`, for other URLs; MissingLibraryError without obstore.
     """
@@ -157,7 +157,7 @@ def place(name: str, path: FileName | ObjectPath) -> Place:
 
 
 def local(name: str, path: FileName | ObjectPath) -> Path:
-    """A path of this machine; InvalidArgumentError for an object store, where such files cannot lie."""
+    """A path on this machine; InvalidArgumentError for object stores, which cannot hold such files."""
     url = None if isinstance(path, ObjectPath) else _URL.match(os.fspath(path))
     if isinstance(path, ObjectPath) or (url is not None and url["scheme"].lower() != "file"):
         raise InvalidArgumentError(name, str(path), "a path of this machine")
@@ -165,17 +165,17 @@ def local(name: str, path: FileName | ObjectPath) -> Path:
 
 
 def content(at: Place) -> bytes:
-    """What a file or an object of JSON holds; OSError, before it is read, where that is more than `MOST` bytes."""
+    """The content of a JSON file or object; OSError, before reading, if it is larger than `MOST` bytes."""
     return at.read_bytes(MOST) if isinstance(at, ObjectPath) else file_bytes(at)
 
 
 class DamagedTileError(ValueError):
-    """A tile whose bytes are not those that were written."""
+    """A tile whose bytes differ from those written."""
 
 
 @contextmanager
 def store_errors(unwritable: str, kept: str | Callable[[], str] = "") -> Iterator[None]:
-    """Errors of the file system as StoreErrors of one line, from `unwritable` to `kept`, or to what that then says."""
+    """Context in which file errors become one-line StoreErrors: `unwritable`, the error, and `kept` (or its result)."""
     try:
         yield
     except OSError as error:
@@ -184,7 +184,7 @@ def store_errors(unwritable: str, kept: str | Callable[[], str] = "") -> Iterato
 
 
 def check_room(at: Place, needed: int, task: str, there: str = ", and the disk") -> None:
-    """StoreError where the disk on which `at` is, or would be, has no room for `needed` bytes, which `task` takes."""
+    """StoreError if the disk of `at` lacks the `needed` bytes for `task`."""
     if isinstance(at, ObjectPath):  # whose bytes nobody counts
         return
     while not at.exists() and at != at.parent:
@@ -196,7 +196,7 @@ def check_room(at: Place, needed: int, task: str, there: str = ", and the disk")
 
 
 def remove_all(at: Place) -> None:
-    """Remove a folder and all that is in it, or all objects below a name."""
+    """Remove a folder with all its content, or all objects below a name."""
     if isinstance(at, ObjectPath):
         at.remove_all()
     else:
@@ -204,7 +204,7 @@ def remove_all(at: Place) -> None:
 
 
 def zarr_node(at: Place) -> dict[str, Any]:
-    """What Zarr's functions are told to open, by keyword: the folder, or a name in an object store."""
+    """Keyword arguments for Zarr's functions that open this place: a folder, or a name in an object store."""
     if isinstance(at, Path):
         return {"store": at}
     from zarr.storage import ObjectStore
@@ -214,7 +214,7 @@ def zarr_node(at: Place) -> dict[str, Any]:
 
 @cache
 def bucket(root: str) -> Any:
-    """The client of a bucket or container, one a process; credentials and address are the environment's."""
+    """The client of a bucket or container, one per process, with credentials and address from the environment."""
     _library()
     from obstore.store import from_url
 
@@ -229,7 +229,7 @@ def _library() -> Any:
 
 @contextmanager
 def _requests(path: ObjectPath) -> Iterator[None]:
-    """What an object store refuses as an OSError, so that its errors are those of a disk."""
+    """Context in which errors of an object store become OSErrors, like those of a disk."""
     try:
         yield
     except _library().exceptions.BaseError as error:
@@ -237,7 +237,7 @@ def _requests(path: ObjectPath) -> Iterator[None]:
 
 
 def _message(error: Exception) -> str:
-    """What a store says, else the first line of an error, without the address of a request and its signature."""
+    """An object store's message, or the first line of an error, without the request's address and signature."""
     text = str(error).strip()
     message = re.search("<Message>(.*?)</Message>", text, re.DOTALL)
     line = message[1] if message else next(iter(text.splitlines()), type(error).__name__)

@@ -1,4 +1,4 @@
-"""Inputs and targets in files: memory maps of .npy, arrays of .npz, Zarr, that of object stores included."""
+"""Inputs and targets from files: memory maps of .npy, arrays of .npz, Zarr (also in object stores)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LazyArray(Protocol):
 def read_inputs(name: str, file: FileName, key: str = "x") -> LazyArray:
     """The array in an .npy file, array `key` of an .npz file, or a Zarr array (or `key` of a group).
 
-    .npy files and Zarr stay on disk; of an object store Zarr alone is read. Raises InvalidArgumentError, which names
+    .npy files and Zarr stay on disk; in object stores only Zarr is supported. Raises InvalidArgumentError, which names
     `name`, for others.
     """
     path = place(name, file)
@@ -57,7 +57,7 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> LazyArray:
 
 
 def read_pair(file: FileName) -> tuple[LazyArray, LazyArray]:
-    """Arrays x and y of an .npz file or a Zarr group; InvalidArgumentError where y is not there."""
+    """Arrays x and y of an .npz file or a Zarr group; InvalidArgumentError if y is missing."""
     path = place("data", file)
     if path.name.endswith(".npy"):
         raise InvalidArgumentError(

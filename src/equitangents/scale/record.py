@@ -1,7 +1,7 @@
-"""Create, validate or extend a Gram store: its record says whose matrix it holds, computed by what; others are refused.
+"""Create, validate or extend a Gram store: its record identifies the matrix and its program; others raise StoreError.
 
-The record stands in the `zarr.json` files of the store, beside what Zarr asks for: in the group's, and in that of each
-array of kernels. All follow from the record, so that a damaged one is written again from another.
+The record is in the store's `zarr.json` files, along with Zarr's own entries: the group's, and that of each array of
+kernels. All files follow from the record, so that a damaged one can be rewritten from another.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Data = dict[str, LazyArray]  # the inputs x1 and perhaps x2 by name
 
 @dataclass(frozen=True)
 class InputsRecord:
-    """Some inputs of one `shape`: how many there are, and their hash."""
+    """A set of inputs of one `shape`: their number and hash."""
 
     shape: tuple[int, ...]
     count: int
@@ -46,7 +46,7 @@ class InputsRecord:
 
 @dataclass(frozen=True)
 class Record:
-    """Everything that the numbers of a store depend on; `network` is its text."""
+    """Everything that determines the numbers of a store; `network` is its description."""
 
     network: str
     network_hash: str
@@ -61,11 +61,11 @@ class Record:
 
     @property
     def inputs(self) -> dict[str, InputsRecord]:
-        """The inputs by name, "x1" and perhaps "x2"."""
+        """The inputs by name, "x1" and, if there are two sets, "x2"."""
         return {"x1": self.x1} | ({} if self.x2 is None else {"x2": self.x2})
 
     def arrays(self, path: Place) -> dict[str, Chunks]:
-        """The arrays of the store in `path` by name: the kernels `nngp` and `ntk`, and the inputs."""
+        """The arrays of the store at `path` by name: the kernels `nngp` and `ntk`, and the inputs."""
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(FIELDS, (self.tile, self.tile))
         shapes |= {name: (self.tile, *x.shape) for name, x in self.inputs.items()}
         return {name: Chunks(path / name, shape, np.dtype(self.precision)) for name, shape in shapes.items()}
@@ -81,13 +81,13 @@ class Record:
         return TileGrid(self.x1.count, None if self.x2 is None else self.x2.count, self.tile)
 
     def as_json(self) -> dict[str, Any]:
-        """With a checksum, for `from_json`."""
+        """The record as JSON with a checksum, for `from_json`."""
         record = json.loads(json.dumps(dataclasses.asdict(self)))
         return {"record": record, "sha256": checksum(record)}
 
     @staticmethod
     def from_json(value: Any) -> Record:
-        """The record; ValueError if that is not one, or does not have its checksum."""
+        """The record; ValueError if the value is none, or its checksum is wrong."""
         held = value.get("record") if isinstance(value, dict) else None
         if not isinstance(held, dict) or checksum(held) != value.get("sha256"):
             raise ValueError("the record does not have its checksum")
@@ -109,7 +109,7 @@ class Record:
 
 
 def _compared(record: Record) -> dict[str, object]:
-    """What two records have to agree in; the data are compared elsewhere."""
+    """The entries that must agree between two records; data are compared separately."""
     shapes = {f"shape of a row of {name}": x.shape for name, x in record.inputs.items()}
     names = {"network": record.network_hash, "engine": record.engine, "precision": record.precision}
     return (
@@ -118,7 +118,7 @@ def _compared(record: Record) -> dict[str, object]:
 
 
 def metadata(path: Place, record: Record) -> dict[Place, bytes]:
-    """What every `zarr.json` holds, by its folder; the store's own comes last."""
+    """The content of every `zarr.json`, by its folder; the store's own comes last."""
     about = {KEY: record.as_json()}
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(FIELDS, record.grid.shape)
     shapes |= {name: (x.count, *x.shape) for name, x in record.inputs.items()}
@@ -131,7 +131,7 @@ def metadata(path: Place, record: Record) -> dict[Place, bytes]:
 
 
 def write_metadata(path: Place, record: Record) -> None:
-    """Write every `zarr.json` that is not as it must be."""
+    """Write every `zarr.json` whose content is missing or wrong."""
     for folder, text in metadata(path, record).items():
         with suppress(FileNotFoundError, IsADirectoryError):
             if content(folder / NAME) == text:
@@ -141,10 +141,10 @@ def write_metadata(path: Place, record: Record) -> None:
 
 
 def read_record(path: Place) -> Record | None:
-    """The record of the store in `path`; where its own is damaged, the copy of an array that knows the most rows.
+    """The record of the store at `path`; if its own is damaged, the copy of an array that has the most rows.
 
-    One file is read of a store that is whole. None where there is nothing; StoreError for a folder that holds something
-    else, or no whole copy.
+    An intact store needs one file read. None if nothing is there; StoreError for a folder that holds something
+    else, or no intact copy.
     """
     copies = (_record_in(path / name) for name in FIELDS)
     found = _record_in(path) or max(filter(None, copies), key=lambda record: record.grid.shape, default=None)
@@ -159,14 +159,14 @@ def read_record(path: Place) -> Record | None:
 
 
 def _is_taken(path: Place) -> bool:
-    """Whether something is there; a folder that is empty, but for what a process was writing that died, is nothing."""
+    """Whether something is there, other than an empty folder or unfinished files of dead processes."""
     if isinstance(path, ObjectPath) or not path.is_dir():
         return path.exists()
     return not all(LEFTOVER.fullmatch(file.name) for file in path.iterdir())
 
 
 def _record_in(folder: Place) -> Record | None:
-    """The record in the `zarr.json` of one folder; None where there is none, or none that is whole."""
+    """The record in the `zarr.json` of one folder; None if there is none, or it is damaged."""
     try:
         return Record.from_json(read_json(content(folder / NAME))["attributes"][KEY])
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
@@ -176,7 +176,7 @@ def _record_in(folder: Place) -> Record | None:
 
 
 def opened(name: str, x: Numbers | LazyArray) -> LazyArray:
-    """An array whose rows can be read: NumPy's, a memory map, Zarr's; of others a NumPy array."""
+    """An array whose rows can be read: NumPy's, a memory map, Zarr's; anything else is converted by NumPy."""
     check_unmasked(name, x)
     rows = x if isinstance(x, LazyArray) else np.asarray(x)
     shape = tuple(rows.shape)
@@ -188,7 +188,7 @@ def opened(name: str, x: Numbers | LazyArray) -> LazyArray:
 
 
 def precision_of(precision: str | None, data: Data) -> np.dtype:
-    """What is asked for, else float32 where all inputs are, else float64."""
+    """The requested precision; by default float32 if all inputs are, else float64."""
     if precision is None:
         return working_dtype(*data.values())
     if precision not in ("float32", "float64"):
@@ -197,7 +197,7 @@ def precision_of(precision: str | None, data: Data) -> np.dtype:
 
 
 def problem(net: KernelFunction, data: Data, tile: int | None, dtype: np.dtype) -> Record:
-    """The record of a new store for the kernels of `data`; ShapeError and InvalidTypeError for what has none.
+    """The record of a new store for the kernels of `data`; ShapeError and InvalidTypeError for invalid data.
 
     `tile` None: a side that suits the network and the numbers of inputs.
     """
@@ -220,9 +220,9 @@ def problem(net: KernelFunction, data: Data, tile: int | None, dtype: np.dtype) 
 
 
 def open_store(path: Place, wanted: Record, data: Data) -> Record:
-    """The record of the store in `path`, which holds the kernels of `data` afterwards, those computed or none.
+    """The record of the store at `path`, which then holds the kernels of `data`, computed or not.
 
-    `wanted` is the record of a new store. StoreError where the store there is another one's.
+    `wanted` is the record of a new store. StoreError if the store there belongs to another problem.
     """
     stored = read_record(path)
     fresh = stored is None
@@ -257,7 +257,7 @@ def open_store(path: Place, wanted: Record, data: Data) -> Record:
 def write_inputs(
     path: Place, record: Record, data: Data, *, known: Mapping[str, int] | None = None, thorough: bool = False
 ) -> None:
-    """Write inputs that are missing, those beyond `known` rows, or, if `thorough`, all that are not those of `data`."""
+    """Write missing inputs: those beyond `known` rows, or, if `thorough`, all that differ from `data`."""
     for name, about in record.inputs.items():
         chunks, tile, count = record.arrays(path)[name], record.tile, about.count
         chunks.folder.mkdir(parents=True, exist_ok=True)
@@ -280,9 +280,9 @@ def _holds(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> bool:
 
 
 def _make(path: Place, record: Record) -> Record:
-    """Put the record of a new store in place, once; whoever comes second takes the one there is.
+    """Write the record of a new store, once; a process that comes second uses the existing one.
 
-    `open_store` adds what lacks, whoever made the store.
+    `open_store` adds missing files, whoever made the store.
     """
     text = metadata(path, record)[path]
     stored: Record | None = record
@@ -296,7 +296,7 @@ def _make(path: Place, record: Record) -> Record:
 
 
 def _joined(path: Place, stored: Record, wanted: Record, data: Data) -> Record:
-    """The stored record with the rows that `data` adds to it; StoreError where it is another problem's."""
+    """The stored record extended by new rows of `data`; StoreError if it belongs to another problem."""
     there, here = _compared(stored), _compared(wanted)
     remedy = f"the store in {path} is of another problem, {stored.network}: give another path"
     for name, value in here.items():

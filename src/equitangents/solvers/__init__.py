@@ -1,4 +1,4 @@
-"""Solving what training at infinite width asks for: (Θ + δ)⁻¹Y and training times, at any size."""
+"""Linear solvers for training at infinite width: (Θ + δ)⁻¹Y and finite training times, at any size."""
 
 from equitangents.solvers.cholesky import Cholesky
 from equitangents.solvers.lanczos import Lanczos

@@ -1,10 +1,10 @@
-"""Solving by a Cholesky factor, refined to float64 accuracy by conjugate gradients; the factor in place, or elsewhere.
+"""Solving by a Cholesky factor, refined to float64 accuracy by conjugate gradients.
 
-With M = LLᵀ ≈ Θ + δ as the preconditioner one step is the solution to the factor's accuracy, and each further one
+With M = LLᵀ ≈ Θ + δ as the preconditioner, one step gives the solution to the factor's accuracy, and each further one
 gains as many digits. λ_min(Θ + δ) ≥ λ_min(M) · λ_min(M⁻¹(Θ + δ)), the first from inverse Lanczos steps.
 
-In place the factor overwrites one triangle of the only array there is, the other one keeps Θ, for refinement and for
-Lanczos at finite times: a 50,000 × 50,000 float32 matrix takes 10 GB, and its factor nothing more.
+In place, the factor overwrites one triangle of the only array; the other triangle keeps Θ, for refinement and for
+Lanczos at finite times: a 50,000 × 50,000 float32 matrix takes 10 GB, and its factor needs no further memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PATIENCE = {"float64": 12, "float32": 60}  # steps without a smaller residual
 
 
 class Factor(abc.ABC):
-    """L with LLᵀ ≈ Θ + δ + shift."""
+    """A factor L with LLᵀ ≈ Θ + δ + shift."""
 
     precision: str
     shift: float
@@ -50,7 +50,7 @@ class Factor(abc.ABC):
         """(LLᵀ)⁻¹ Y, to the factor's accuracy."""
 
     def product(self, residuals: np.ndarray) -> np.ndarray:
-        """(LLᵀ)⁻¹ R, scaled so that no type overflows."""
+        """(LLᵀ)⁻¹ R, rescaled to avoid overflow."""
         size = np.abs(residuals).max(axis=0)
         size = np.where(size > 0, size, 1.0)
         return self.solve(residuals / size) * size
@@ -102,7 +102,7 @@ _SHIFTS = 8  # of the diagonal, each ten times the last, tried for a float32 fac
 class Cholesky(Method):
     """LAPACK's Cholesky factorisation in place, in float64 or in float32 with refinement to float64 accuracy.
 
-    precision: "float64", "float32", or None: float64 where that fits into memory, else that of the entries.
+    precision: "float64", "float32", or None: float64 if that fits into memory, else that of the entries.
     """
 
     precision: str | None = None
@@ -113,7 +113,7 @@ class Cholesky(Method):
         check_choice("precision", self.precision, (None, "float32", "float64"))
 
     def memory(self, task: SolveTask) -> float:
-        """One array, which may be that of the matrix."""
+        """Bytes of the factor's array (0 if it may overwrite the matrix) and of vectors."""
         size = np.dtype(self.precision_for(task)).itemsize
         array = 0 if task.consumed and task.in_memory and size == task.itemsize else size * task.size**2
         vectors = 8 * task.size * (8 * task.outputs + _INVERSE_STEPS + 8)
@@ -149,7 +149,7 @@ class Cholesky(Method):
 
 
 class Triangle(SymmetricMatrix):
-    """Θ in the upper triangle of an array whose lower one, with the diagonal, may hold a factor."""
+    """Θ in the upper triangle of an array whose lower triangle and diagonal may hold a factor."""
 
     in_memory = True
 
@@ -162,13 +162,13 @@ class Triangle(SymmetricMatrix):
         self.dtype = dtype
 
     def block(self, rows: Index, columns: Index) -> np.ndarray:
-        """Entries above the diagonal, on it, or all of some rows."""
+        """Entries above the diagonal, on it, or of full rows."""
         down, across = np.arange(self.size)[rows], np.arange(self.size)[columns]
         low, high = np.minimum.outer(down, across), np.maximum.outer(down, across)
         return np.where(low == high, self.entries[low], self.array[low, high]).astype(self.array.dtype)
 
     def diagonal(self) -> np.ndarray:
-        """The entries Θ_ii, (N,), kept apart since the factor overwrites them."""
+        """The entries Θ_ii, (N,), stored separately since the factor overwrites them."""
         return self.entries
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
@@ -186,7 +186,7 @@ class Triangle(SymmetricMatrix):
         return self.finite(total)
 
     def restore(self, added: float) -> None:
-        """Put Θ + added back into the lower triangle and the diagonal."""
+        """Write Θ + added back into the lower triangle and the diagonal."""
         for rows in spans(self.size, _ROWS):
             self.array[rows, : rows.start] = self.array[: rows.start, rows].T
             corner = np.triu(self.array[rows, rows], 1)
@@ -195,7 +195,7 @@ class Triangle(SymmetricMatrix):
 
 
 class InPlaceFactor(Factor):
-    """L in the lower triangle of the array of `triangle`."""
+    """A factor L in the lower triangle of the array of `triangle`."""
 
     def __init__(self, triangle: Triangle, shift: float) -> None:
         self.array, self.shift, self.size = triangle.array, shift, triangle.size
@@ -203,14 +203,14 @@ class InPlaceFactor(Factor):
         self._solve = scipy.linalg.get_lapack_funcs("potrs", (self.array,))
 
     def solve(self, targets: np.ndarray) -> np.ndarray:
-        """Two triangular solves with the factor, (LLᵀ)⁻¹ Y, (N, k), in its precision."""
+        """(LLᵀ)⁻¹ Y, (N, k), by two triangular solves in the factor's precision."""
         solution, info = self._solve(self.array.T, np.asfortranarray(targets, self.array.dtype), lower=0)
         assert info == 0
         return np.asarray(solution, np.float64)
 
 
 def _array(matrix: SymmetricMatrix, precision: np.dtype, consumed: bool) -> tuple[np.ndarray, bool]:
-    """All entries in one C-ordered array of `precision`, and whether that is the matrix's own, to be consumed."""
+    """(all entries in one C-ordered array of `precision`, whether it is the matrix's own, to be overwritten)."""
     if isinstance(matrix, ArrayMatrix) and consumed and isinstance(matrix.array, np.ndarray):
         own = matrix.array
         if own.dtype == precision and own.flags.c_contiguous and own.flags.writeable:
@@ -219,7 +219,7 @@ def _array(matrix: SymmetricMatrix, precision: np.dtype, consumed: bool) -> tupl
 
 
 def _factorised(array: np.ndarray) -> bool:
-    """Overwrite the lower triangle by its Cholesky factor; False where that is not positive definite."""
+    """Overwrite the lower triangle by its Cholesky factor; return False if it is not positive definite."""
     factorise: Any = scipy.linalg.get_lapack_funcs("potrf", (array,))
     factor, info = factorise(array.T, lower=0, overwrite_a=1, clean=0)
     assert factor.base is None or np.shares_memory(factor, array)

@@ -1,4 +1,4 @@
-"""The ends of a spectrum by Lanczos; why a kernel matrix is not positive definite, and which ridge makes it so."""
+"""Extreme eigenvalues by Lanczos; why a kernel matrix is not positive definite, and which ridge makes it so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS = 100  # of Lanczos, for λ_min of a matrix that is refused
 def extremes(system: Any, steps: int = _EXTREMES, start: np.ndarray | None = None) -> tuple[float, float]:
     """Estimates of (λ_min, λ_max) from inside the spectrum: λ_max to some digits, λ_min roughly.
 
-    system: with `size` and `product(vectors)`, as systems have them, Θ + δ, and factors, (LLᵀ)⁻¹.
+    system: an object with `size` and `product(vectors)`: a system (Θ + δ) or a factor ((LLᵀ)⁻¹).
     start: (N, 1), close to the eigenvector of λ_max; None: random.
     """
     vector = np.random.default_rng(0).normal(size=(system.size, 1)) if start is None else start
@@ -56,16 +56,16 @@ def orthogonalise(product: np.ndarray, basis: list[np.ndarray]) -> None:
 
 
 def check_positive(system: LinearSystem, smallest: float, largest: float, factor: str = "float64") -> None:
-    """Raise NotPositiveDefiniteError unless λ_min of Θ + δ lies above what rounding of the entries can move it by.
+    """Raise NotPositiveDefiniteError unless λ_min of Θ + δ exceeds the effect of rounding of the entries.
 
-    factor: the precision of the factor for which the ridge that cures it is to be enough.
+    factor: the precision of the factor for which the suggested ridge must suffice.
     """
     if not is_positive(smallest, largest, blur(system, largest)):
         raise ends(system, smallest, largest, factor).refused()
 
 
 def refused(system: LinearSystem, bound: float, factor: str = "float64") -> NotPositiveDefiniteError:
-    """The error for a matrix that was met not to be positive; λ_min is `bound`, or what Lanczos finds below it."""
+    """The error for a matrix found not positive definite; λ_min is `bound`, or the Lanczos estimate below it."""
     smallest, largest = extremes(system, STEPS)
     return ends(system, min(bound, smallest), largest, factor).refused()
 
@@ -78,7 +78,7 @@ def blur(system: LinearSystem, largest: float) -> float:
 def lost_in_factor(system: LinearSystem, precision: str, at: str, smallest: float) -> NotPositiveDefiniteError:
     """The error for a factor in `precision` of a matrix that may be positive definite in float64.
 
-    at: the residual that refinement leaves. λ_min is `smallest`, or what Lanczos finds below it.
+    at: the residual after refinement. λ_min is `smallest`, or the Lanczos estimate below it.
     """
     found, largest = extremes(system, STEPS)
     smallest = min(smallest, found)
@@ -94,7 +94,7 @@ def lost_in_factor(system: LinearSystem, precision: str, at: str, smallest: floa
 
 
 def ends(system: LinearSystem, smallest: float, largest: float, factor: str = "float64") -> Ends:
-    """What errors say of the matrix; rounding in a factor moves λ by about eps · max(λ_max, √N · unit)."""
+    """The spectrum's ends, for errors; rounding in a factor moves λ by about eps · max(λ_max, √N · unit)."""
     eps, matrix = float(np.finfo(factor).eps), system.matrix
     entry = lambda i, j: float(matrix.block(slice(i, i + 1), slice(j, j + 1))[0, 0])
     hidden = blur(system, largest)

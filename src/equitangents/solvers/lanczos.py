@@ -1,10 +1,10 @@
-"""Training for a time by Lanczos: φ_t(A)Y and e^{−ηAt/N}Y without a decomposition of A = Θ + δ; a method of its own,
-and how every other exact method answers at finite times.
+"""Training for a time by Lanczos: φ_t(A)Y and e^{−ηAt/N}Y without a decomposition of A = Θ + δ. A method of its own,
+and used by every other exact method at finite times.
 
-In m steps from y: A V = V T + β v_{m+1} e_mᵀ, T tridiagonal (m × m), VᵀV = 1, and α = |y| V φ_t(T) e₁. What the
-residual y − Aα then misses of the decay e^{−sA}y is at most 2 |y| β |e_mᵀ φ_t(T) e₁| under gradient flow: φ solves
-α′ = y − Aα, Lanczos solves it up to β v_{m+1} e_mᵀ φ(T) e₁ |y|, and e^{−sA} shrinks. At t = ∞ that is conjugate
-gradients and their residual. Source: Botchev, Grimm & Hochbruck 2013 (SIAM J. Sci. Comput. 35, A1376).
+In m steps from y: A V = V T + β v_{m+1} e_mᵀ, T tridiagonal (m × m), VᵀV = 1, and α = |y| V φ_t(T) e₁. Under gradient
+flow the residual y − Aα differs from the decay e^{−sA}y by at most 2 |y| β |e_mᵀ φ_t(T) e₁|: φ solves
+α′ = y − Aα, Lanczos solves it up to β v_{m+1} e_mᵀ φ(T) e₁ |y|, and e^{−sA} is a contraction. At t = ∞ these are
+conjugate gradients and their residual. Source: Botchev, Grimm & Hochbruck 2013 (SIAM J. Sci. Comput. 35, A1376).
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _EXPECTED = 60  # steps that forecasts assume
 
 
 def evolve(system: LinearSystem, targets: np.ndarray, time: float, tolerance: float, steps: int) -> Solution:
-    """α = φ_t(Θ + δ) Y for all columns at once, by at most so many steps, each one product with all of them.
+    """α = φ_t(Θ + δ) Y for all columns at once, in at most `steps` steps, each one product with all of them.
 
     The report has the largest relative bound on the error of α (see above), steps, and Ritz values of all columns.
-    Raises InvalidArgumentError where the steps do not reach the tolerance.
+    Raises InvalidArgumentError if the steps do not reach the tolerance.
     """
     n, k = targets.shape
     norms = np.linalg.norm(targets, axis=0)
@@ -81,7 +81,7 @@ def evolve(system: LinearSystem, targets: np.ndarray, time: float, tolerance: fl
 
 
 def _check_rate(system: LinearSystem, largest: float, time: float) -> None:
-    """Raise where training diverges, and name the bound of λ_max itself, of which few steps know little."""
+    """Raise if training diverges, with a bound of λ_max, of which few steps give a poor estimate."""
     try:
         system.dynamics.check(largest, time)
     except InvalidArgumentError:
@@ -92,7 +92,7 @@ def _check_rate(system: LinearSystem, largest: float, time: float) -> None:
 def _tridiagonal(
     system: LinearSystem, diagonal: np.ndarray, off_diagonal: np.ndarray, time: float, columns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
-    """φ_t(T) e₁ of the columns that are not 0 (m, k), relative error bounds (k,), and the extreme Ritz values."""
+    """φ_t(T) e₁ for the non-zero columns (m, k), relative error bounds (k,), and the extreme Ritz values."""
     m, k = diagonal.shape
     weights, errors, low, high = np.zeros((m, k)), np.zeros(k), math.inf, -math.inf
     for column in np.flatnonzero(columns):
@@ -109,9 +109,9 @@ def _tridiagonal(
 
 @dataclass(frozen=True)
 class Lanczos(Method):
-    """Krylov spaces of the targets: any training time, at the price of `iterations` products with Θ.
+    """Krylov spaces of the targets: any training time, at the cost of `iterations` products with Θ.
 
-    tolerance: bound on |error of Y − Θα| over |Y|. max_iterations: Lanczos vectors that are kept, at most.
+    tolerance: bound on |error of Y − Θα| over |Y|. max_iterations: maximum number of Lanczos vectors.
     """
 
     tolerance: float = TOLERANCE
@@ -124,18 +124,18 @@ class Lanczos(Method):
         check_iterations(self.tolerance, self.max_iterations)
 
     def memory(self, task: SolveTask) -> float:
-        """The vectors of as many columns as fit at once."""
+        """Bytes of the Lanczos vectors for as many columns as fit at once."""
         steps = min(self.max_iterations, task.size)
         one = basis_bytes(task.size, 1, steps)
         together = min(task.outputs, max(1, (task.limit - task.tile_bytes) // one))
         return basis_bytes(task.size, together, min(steps, 3 * _EXPECTED)) + task.tile_bytes
 
     def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
-        """Nothing is computed before the targets are known."""
+        """Return the solver; nothing is computed before the targets are known."""
         return partial(self._solve, system, task)
 
     def _solve(self, system: LinearSystem, task: SolveTask, targets: np.ndarray, time: float) -> Solution:
-        """α at one time, as many columns at once as their vectors fit into memory."""
+        """α at one time, for as many columns at once as fit into memory."""
         n, k = targets.shape
         steps, limit = min(self.max_iterations, n), max(0, task.limit - task.tile_bytes)
         together = min(k, max(1, limit // basis_bytes(n, 1, steps)))
@@ -174,7 +174,7 @@ class Lanczos(Method):
 
 
 def _check_known(system: LinearSystem, smallest: float, largest: float, time: float) -> None:
-    """Raise NotPositiveDefiniteError where training for this time moves along what rounding in float64 hides."""
+    """Raise NotPositiveDefiniteError if training for this time moves along eigenvectors lost in float64 rounding."""
     if math.isinf(time):
         check_positive(system, smallest, largest)
         return

@@ -1,13 +1,13 @@
-"""Low-rank factors Θ ≈ F Fᵀ, preconditioners from them, and Nyström's approximation, the predictor within their span.
+"""Low-rank factors Θ ≈ F Fᵀ, preconditioners from them, and Nyström's approximation.
 
-Factors are those of randomly pivoted Cholesky, from columns. Sources: Chen, Epperly, Tropp & Webber 2023 (arXiv
+Factors come from columns by randomly pivoted Cholesky. Sources: Chen, Epperly, Tropp & Webber 2023 (arXiv
 2207.06503) and Epperly, Tropp & Webber 2024 (arXiv 2410.03969, pivots drawn in blocks and accepted by rejection);
-Frangella, Tropp & Udell 2023 (arXiv 2110.02820), of which equation 5.2 is
+Frangella, Tropp & Udell 2023 (arXiv 2110.02820), with the preconditioner of equation 5.2,
 P⁻¹ = (λ + δ) U(Λ + δ)⁻¹Uᵀ + (1 − UUᵀ) with Θ ≈ UΛUᵀ of low rank, λ its smallest eigenvalue, so that P ≥ 1 and
 λ_min(Θ + δ) ≥ λ_min(P⁻¹(Θ + δ)).
 
-Nyström: the span is that of K(·, z_j) for m of the training inputs, z. Θ̂ = C W⁺ Cᵀ with C = Θ(X, Z), W = Θ(Z, Z)
-takes the place of Θ, at training and at test inputs; with F = C W^{−1/2} the weights of the K(·, z_j) are
+Nyström: the predictor in the span of K(·, z_j) for m of the training inputs, z. Θ̂ = C W⁺ Cᵀ with C = Θ(X, Z) and
+W = Θ(Z, Z) replaces Θ, at training and at test inputs; with F = C W^{−1/2} the weights of the K(·, z_j) are
 W^{−1/2} φ_t(FᵀF + δ) FᵀY: one pass over N × m entries, no N × N matrix.
 Sources: Williams & Seeger 2001; Smola & Bartlett 2001; Quiñonero-Candela & Rasmussen 2005; Rudi et al. 2015.
 """
@@ -34,9 +34,9 @@ _NEGATIVE = 1e3  # times the rounding of entries: below minus that a diagonal en
 def pivoted_cholesky(
     matrix: SymmetricMatrix, rank: int, rows: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """F (N, rank), and its pivots in their order, drawn with probability proportional to the residual diagonal.
+    """F (N, rank), and its pivots in order, drawn with probability proportional to the residual diagonal.
 
-    rows: of the part of the matrix that is factorised; None: all of it. Ends early where nothing is left.
+    rows: rows of the submatrix to factorise; None: all. Stops early if the residual vanishes.
     """
     rng = np.random.default_rng(0)
     rows = np.arange(matrix.size) if rows is None else rows
@@ -70,7 +70,7 @@ def pivoted_cholesky(
 
 
 def cheap_pivots(matrix: SymmetricMatrix, rank: int) -> np.ndarray | None:
-    """Pivots among the rows whose columns are cheap; None where all are."""
+    """Pivots among the rows whose columns are cheap; None if all are."""
     rows = matrix.landmark_rows(rank, np.random.default_rng(0))
     if rows is None:
         return None
@@ -80,14 +80,14 @@ def cheap_pivots(matrix: SymmetricMatrix, rank: int) -> np.ndarray | None:
 
 
 def factor_on(matrix: SymmetricMatrix, pivots: np.ndarray) -> np.ndarray:
-    """F (N, rank) with F Fᵀ = C W⁺ Cᵀ for the columns C of some pivots, all read at once, and W = C at the pivots."""
+    """F (N, rank) with F Fᵀ = C W⁺ Cᵀ for the pivots' columns C, all read at once, and W = C at the pivots."""
     columns = matrix.finite(matrix.columns(pivots))
     corner = (columns[pivots] + columns[pivots].T) / 2
     return columns @ inverse_root(corner, len(pivots) * float(np.finfo(matrix.dtype).eps))[0]
 
 
 def inverse_root(matrix: np.ndarray, rounding: float) -> tuple[np.ndarray, np.ndarray]:
-    """(R with R Rᵀ = W⁺, the eigenvalues of W that count): those above `rounding` times the largest."""
+    """(R with R Rᵀ = W⁺, the retained eigenvalues of W): those above `rounding` times the largest."""
     values, vectors = scipy.linalg.eigh(matrix)
     keep = values > max(float(values[-1]), 0.0) * rounding
     return vectors[:, keep] / np.sqrt(values[keep]), values[keep]
@@ -96,7 +96,7 @@ def inverse_root(matrix: np.ndarray, rounding: float) -> tuple[np.ndarray, np.nd
 def _accepted(
     corner: np.ndarray, drawn: np.ndarray, proposal: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(which of the proposed are taken, their Cholesky factor): as if pivots had been drawn one after another."""
+    """(mask of accepted proposals, their Cholesky factor), distributed as pivots drawn one after another."""
     chosen: list[int] = []
     rows = np.zeros((0, len(corner)))  # of the factor, over all proposed
     for i in drawn:
@@ -132,8 +132,8 @@ _PROBES = 1000  # training inputs at which predictors are compared
 class Nystrom(Method):
     """Nyström's approximation on pivots of a randomly pivoted Cholesky factorisation.
 
-    rank: how many training inputs span the predictor; None: all up to 200, else 4√N, at most 5,000. Pivots are drawn
-    from 20 · rank random rows. The report's `error` is estimated: see `SolveReport`.
+    rank: number of training inputs that span the predictor; None: all up to 200, else 4√N, at most 5,000. Pivots are
+    drawn from 20 · rank random rows. The report's `error` is estimated: see `SolveReport`.
     """
 
     rank: int | None = None
@@ -147,7 +147,7 @@ class Nystrom(Method):
             check_whole("rank", self.rank, 1)
 
     def landmarks(self, matrix: SymmetricMatrix) -> np.ndarray:
-        """Indices of the z_j, most important first: pivots, from all rows or from a random part of them."""
+        """Indices of the z_j, most important first: pivots, from all rows or from a random subset."""
         rank = self.rank_of(matrix.size)
         cheap = cheap_pivots(matrix, rank)
         if cheap is not None:
@@ -158,18 +158,18 @@ class Nystrom(Method):
         return pivoted_cholesky(matrix, rank, drawn)[1]
 
     def rank_of(self, size: int) -> int:
-        """How many z_j for so many rows: all up to 200, else 4√N from 200 to 5,000."""
+        """Number of z_j for `size` rows: all up to 200, else 4√N from 200 to 5,000."""
         return min(size, self.rank or min(5000, max(200, int(4 * math.sqrt(size)))))
 
     def memory(self, task: SolveTask) -> float:
-        """Some m × m matrices, and rows of N × m entries at a time."""
+        """Bytes of some m × m matrices, and blocks of rows of the N × m entries."""
         n, m = task.size, self.rank_of(task.size)
         rows = min(n, _OVERSAMPLED * m)
         probes = 4 * min(n, _PROBES) ** 2
         return 8 * (6 * m * m + 4 * min(n, _ROWS) * m + 3 * n * task.outputs + rows * m + probes)
 
     def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
-        """Landmarks are chosen, and their kernels with all rows computed, once for all times."""
+        """Choose landmarks, and compute their kernels with all rows, once for all times."""
         landmarks = self.landmarks(system.matrix)
         kept: list[tuple[np.ndarray, list[_Span]]] = []  # targets, and the spans of all landmarks and of half
 
@@ -195,7 +195,7 @@ class Nystrom(Method):
 
 
 class _Span:
-    """The span of some landmarks: R = W^{−1/2}, eigenvalues of Θ̂ + δ, ascending, and its modes, from FᵀF and FᵀY."""
+    """The span of some landmarks: R = W^{−1/2}, ascending eigenvalues of Θ̂ + δ, and eigenvectors, from FᵀF and FᵀY."""
 
     def __init__(self, system: LinearSystem, root: np.ndarray, squares: np.ndarray, pulls: np.ndarray) -> None:
         self._system, self._root, self._pulls = system, root, pulls
@@ -203,19 +203,19 @@ class _Span:
         self.values = np.maximum(values, 0.0) + system.delta
 
     def kernel(self, rows: np.ndarray) -> np.ndarray:
-        """Θ̂ between inputs of which these are rows of C."""
+        """Θ̂ between inputs, from their rows of C."""
         features = rows @ self._root
         return features @ features.T
 
     def weights(self, time: float) -> np.ndarray:
-        """Weights of the landmarks at one time; at inf, of what is above rounding."""
+        """Weights of the landmarks at one time; at inf, only along eigenvalues above rounding."""
         rounding = self._system.size * np.finfo(np.float64).eps * float(self.values[-1])
         response = self._system.response(self.values, time, rounding)
         return self._root @ (self._vectors @ (response[:, None] * (self._vectors.T @ self._pulls)))
 
 
 def _spans(system: LinearSystem, landmarks: np.ndarray, targets: np.ndarray) -> list[_Span]:
-    """The spans of all landmarks, and of the first half of them, from one pass over the rows of C."""
+    """The spans of all landmarks and of the first half, from one pass over the rows of C."""
     matrix, m = system.matrix, len(landmarks)
     corner = matrix.finite(matrix.block(landmarks, landmarks).astype(np.float64))
     roots = []
@@ -247,11 +247,11 @@ def _compared(
     weights: np.ndarray,
     of_half: np.ndarray,
 ) -> tuple[float, float]:
-    """(estimated error, what is left of the targets), over the size of the targets, on some training inputs.
+    """(estimated error, residual of the targets), relative to the targets, on some training inputs.
 
-    Root mean squares. The error is the larger of two changes of the predictor: from half the landmarks to all, and
-    from Θ̂ to Θ̂ + D, where D = Θ − Θ̂ between these inputs, which would learn D φ_t(D + δ) of what is left of
-    their targets. Source of the second: Snelson & Ghahramani 2007, "Local and global sparse Gaussian processes".
+    Root mean squares. The error is the larger of two changes of the predictor: from half the landmarks to all, and from
+    Θ̂ to Θ̂ + D, where D = Θ − Θ̂ between these inputs, which would learn D φ_t(D + δ) of the targets' residual.
+    Source of the second: Snelson & Ghahramani 2007, "Local and global sparse Gaussian processes".
     """
     matrix = system.matrix
     rows = _probes(matrix)
@@ -278,7 +278,7 @@ def _compared(
 
 
 def _probes(matrix: SymmetricMatrix) -> np.ndarray:
-    """Rows at which predictors are compared: random ones, of random groups where entries are computed in groups."""
+    """Rows at which predictors are compared: random ones, of random groups if entries are computed in groups."""
     rng = np.random.default_rng(1)
     cheap = matrix.landmark_rows(_PROBES, rng)
     everything = rng.permutation(matrix.size if cheap is None else cheap)

@@ -1,7 +1,7 @@
-"""Symmetric matrices as solvers see them: products with several vectors, blocks, columns and a diagonal.
+"""Symmetric matrices as used by solvers: products with several vectors, blocks, columns and the diagonal.
 
-A matrix may be an array in memory, on disk (a memory map, Zarr), a `GramStore`, or a kernel whose tiles are computed
-whenever they are needed. Products are accumulated in float64 whatever the entries are.
+A matrix may be an array in memory, on disk (a memory map, Zarr), a `GramStore`, or a kernel whose tiles are recomputed
+on each access. Products are accumulated in float64 whatever the entries are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Index = slice | np.ndarray
 class SymmetricMatrix(abc.ABC):
     """A real symmetric N × N matrix; `dtype` is that of its entries, `tile` the side of blocks that are cheap to read.
 
-    in_memory: whether its entries are an array in memory, so that reading them again costs nothing.
+    in_memory: whether its entries are an array in memory, so that repeated reads cost nothing.
     """
 
     size: int
@@ -44,19 +44,19 @@ class SymmetricMatrix(abc.ABC):
 
     @abc.abstractmethod
     def block(self, rows: Index, columns: Index) -> np.ndarray:
-        """Entries of some rows and columns, spans of them or indices, as they are kept."""
+        """Entries of some rows and columns (slices or indices), in their own dtype."""
 
     @abc.abstractmethod
     def diagonal(self) -> np.ndarray:
         """All A_ii, (N,), in float64."""
 
     def columns(self, indices: np.ndarray) -> np.ndarray:
-        """The columns of some indices, (N, k), in float64."""
+        """The columns with these indices, (N, k), in float64."""
         parts = [self.block(rows, indices) for rows in spans(self.size, self.tile)]
         return np.concatenate(parts).astype(np.float64, copy=False)
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
-        """A V for V (N, k), in float64; of tiles off the diagonal one of each pair is read. NotFiniteError for NaN."""
+        """A V for V (N, k), in float64, reading one tile of each symmetric pair. NotFiniteError for NaN."""
         total = np.zeros(vectors.shape)
         for rows, columns in self.tiles():
             entries = self.block(rows, columns).astype(np.float64, copy=False)
@@ -66,7 +66,7 @@ class SymmetricMatrix(abc.ABC):
         return self.finite(total)
 
     def assembled(self, dtype: np.dtype | None = None) -> np.ndarray:
-        """All entries in one array of `dtype`; those below the diagonal are mirrored. NotFiniteError for NaN."""
+        """All entries in one array of `dtype`, mirrored below the diagonal. NotFiniteError for NaN."""
         array = np.empty((self.size, self.size), dtype or self.dtype)
         for rows, columns in self.tiles():
             entries = self.finite(self.block(rows, columns))
@@ -75,16 +75,16 @@ class SymmetricMatrix(abc.ABC):
         return array
 
     def fingerprint(self) -> str:
-        """A hash of all entries, so that what is kept on disk is that of this matrix."""
+        """A hash of all entries, to identify files on disk computed from this matrix."""
         digest = hashlib.sha256(f"{self.size} {self.dtype.name}".encode())
         for span in spans(self.size, self.tile):
             digest.update(np.ascontiguousarray(self.block(span, slice(span.start, None))).tobytes())
         return digest.hexdigest()
 
     def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
-        """At least `count` random rows, ascending, whose columns are read together at little cost; None: any are.
+        """At least `count` random rows, ascending, whose columns are cheap to read together; None: any rows are.
 
-        Where entries are computed in groups, landmarks and pivots are drawn from a few of the groups.
+        If entries are computed in groups, landmarks and pivots are drawn from a few groups.
         """
         return None
 
@@ -94,7 +94,7 @@ class SymmetricMatrix(abc.ABC):
         return ((parts[i], parts[j]) for i in range(len(parts)) for j in range(i, len(parts)))
 
     def finite(self, numbers: np.ndarray) -> np.ndarray:
-        """Entries that were read, or a product; NotFiniteError where some are not finite."""
+        """The numbers, unchanged; NotFiniteError if some are not finite."""
         bad = ~np.isfinite(numbers)
         if bad.any():
             expected = "finite entries, whose products float64 holds"
@@ -104,7 +104,7 @@ class SymmetricMatrix(abc.ABC):
 
 
 class ArrayMatrix(SymmetricMatrix):
-    """A square array: NumPy's, a memory map, or a Zarr array, which is read in tiles of its own chunks."""
+    """A square array: NumPy's, a memory map, or a Zarr array, which is read in tiles of its chunks."""
 
     def __init__(self, array: Any, label: str = "matrix") -> None:
         shape = tuple(array.shape)
@@ -121,7 +121,7 @@ class ArrayMatrix(SymmetricMatrix):
         self.label = label
 
     def block(self, rows: Index, columns: Index) -> np.ndarray:
-        """Entries of some rows and columns; of Zarr, whole chunks are read."""
+        """Entries of some rows and columns; from Zarr, full chunks are read."""
         if isinstance(rows, slice) and isinstance(columns, slice):
             return np.asarray(self.array[rows, columns], self.dtype)
         every = np.arange(self.size)
@@ -142,7 +142,7 @@ class ArrayMatrix(SymmetricMatrix):
         return np.concatenate([np.diagonal(self.block(s, s)) for s in spans(self.size, self.tile)]).astype(np.float64)
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
-        """A V in float64, by rows of an array in memory, by tiles of one on disk."""
+        """A V in float64, by rows for an array in memory, by tiles for one on disk."""
         if not self.in_memory:
             return super().product(vectors)
         if self.array.dtype == np.float64:
@@ -164,7 +164,7 @@ class StoreMatrix(ArrayMatrix):
 
     @cached_property
     def array(self) -> Any:  # of what was unpickled or loaded; means do not need it
-        """The Zarr array, opened when entries are first asked for; StoreError where it is gone."""
+        """The Zarr array, opened on first use; StoreError if it is gone."""
         if not self.store.is_current:
             raise StoreError(
                 "store",
@@ -175,12 +175,12 @@ class StoreMatrix(ArrayMatrix):
         return getattr(self.store, self._field)
 
     def fingerprint(self) -> str:
-        """The hash of the store's record, on which its numbers depend; tiles have checksums of their own."""
+        """The hash of the store's record, which determines its numbers; tiles have their own checksums."""
         return f"{self._field} {self.store.fingerprint}"
 
 
 class KernelMatrix(SymmetricMatrix):
-    """`kernel` ("ntk" or "nngp") of a network between inputs x (N, …), its tiles computed whenever they are needed."""
+    """`kernel` ("ntk" or "nngp") of a network between inputs x (N, …), its tiles recomputed on each access."""
 
     def __init__(self, net: KernelFunction, x: Any, kernel: str = "ntk", tile: int = _TILE) -> None:
         self.kernel, self.x, self.field = net, x, kernel
@@ -189,7 +189,7 @@ class KernelMatrix(SymmetricMatrix):
         self.label = f"the {kernel.upper()} of {self.size} inputs"
 
     def block(self, rows: Index, columns: Index) -> np.ndarray:
-        """Entries of some rows and columns, computed; what is one input in both meets its own noise."""
+        """Computed entries of some rows and columns; an input in both shares its own noise."""
         if isinstance(rows, slice) and isinstance(columns, slice) and rows == columns:
             return np.asarray(getattr(self.kernel.kernel(self.x[rows]), self.field))
         every = np.arange(self.size)
@@ -201,13 +201,13 @@ class KernelMatrix(SymmetricMatrix):
         return entries[np.ix_(at[: len(one)], at[len(one) :])]
 
     def diagonal(self) -> np.ndarray:
-        """Each input's kernel with itself; without `kernel_diagonal` that of blocks."""
+        """Each input's kernel with itself, (N,); from blocks if the network has no `kernel_diagonal`."""
         if hasattr(self.kernel, "kernel_diagonal"):
             return np.asarray(getattr(self.kernel.kernel_diagonal(self.x), self.field), np.float64)
         return np.concatenate([np.diagonal(self.block(s, s)) for s in spans(self.size, _DIAGONAL)]).astype(np.float64)
 
     def fingerprint(self) -> str:
-        """A hash of network and inputs; of all entries, where the network has no description by content."""
+        """A hash of network and inputs, or of all entries if the network has no description by content."""
         try:
             network = network_hash(self.kernel, self.x.shape[1:])
         except InvalidTypeError:
@@ -216,14 +216,14 @@ class KernelMatrix(SymmetricMatrix):
         return hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()
 
     def _inputs_of(self, rows: np.ndarray) -> np.ndarray:
-        """Which input each row is of: those of one input share its noise."""
+        """The input of each row; rows of one input share its noise."""
         return rows
 
 
 class ScaledMatrix(SymmetricMatrix):
-    """The matrix s_i A_ij s_j + d_i δ_ij, as training has it on rows that each stand for s_i² equal samples.
+    """The matrix s_i A_ij s_j + d_i δ_ij, for training on rows that each represent s_i² equal samples.
 
-    above: d, (N,), as where ridges differ between rows. None for scale or above: all 1, or all 0.
+    above: d, (N,), for ridges that differ between rows. None for scale or above: all 1, or all 0.
     """
 
     def __init__(
@@ -248,11 +248,11 @@ class ScaledMatrix(SymmetricMatrix):
         return found if self.above is None else found + self.above
 
     def columns(self, indices: np.ndarray) -> np.ndarray:
-        """The columns of the given indices, (N, k)."""
+        """The columns with these indices, (N, k)."""
         return self._entries(self.matrix.columns(indices), slice(None), indices)
 
     def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
-        """The rows from which the matrix draws landmarks."""
+        """The landmark rows of the unscaled matrix."""
         return self.matrix.landmark_rows(count, rng)
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
@@ -274,7 +274,7 @@ class ScaledMatrix(SymmetricMatrix):
 
 
 def as_matrix(matrix: Any, field: str = "ntk") -> SymmetricMatrix:
-    """An array, a `GramStore` or (kernel, inputs) as a matrix that solvers take."""
+    """A `SymmetricMatrix` for an array, a `GramStore` or (kernel, inputs)."""
     if isinstance(matrix, SymmetricMatrix):
         return matrix
     if isinstance(matrix, GramStore):
@@ -297,10 +297,10 @@ def as_matrix(matrix: Any, field: str = "ntk") -> SymmetricMatrix:
 
 
 def _working(dtype: np.dtype) -> np.dtype:
-    """float32 for it, in either byte order, and for float16, whose entries have no more digits; else float64."""
+    """float32 for float32 in either byte order and for float16; else float64."""
     return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64)
 
 
 def spans(size: int, step: int) -> Iterator[Span]:
-    """0 … size in parts of at most `step`."""
+    """Slices of at most `step` that cover 0 … size."""
     return (slice(start, min(start + step, size)) for start in range(0, size, step))

@@ -1,6 +1,6 @@
-"""What is solved, what a method of solving declares and returns: α = φ_t(Θ + δ) Y, φ_t the response of training.
+"""Interface of solvers: task, method, and solution α = φ_t(Θ + δ) Y, with φ_t the response of training.
 
-At t = ∞ that is (Θ + δ)⁻¹ Y. δ = ridge · unit, unit the mean diagonal of Θ unless another one is given.
+At t = ∞ that is (Θ + δ)⁻¹ Y. δ = ridge · unit; unit is the mean diagonal of Θ unless specified.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from equitangents.validation import check_whole
 class SolveReport:
     """How one system was solved.
 
-    solver: what was used, such as "cholesky"; reason: why. precision: of the factor, or of the matrix's entries.
-    residual: the largest over right-hand sides of |Y − (Θ+δ)α − decay(Y)|/|Y|, computed or bounded in float64; of
-    features that of their normal equations, of Nyström what is left of the training targets.
-    condition: an estimate of λ_max/λ_min of Θ + δ; NaN where nothing is known of it. smallest, largest: the
-    estimates of the eigenvalues themselves. iterations: of the iterative part, 0 for none. seconds: by the clock;
-    forecast_memory: bytes that were expected before. rank: of a preconditioner or approximation.
+    solver: the method used, such as "cholesky"; reason: why. precision: of the factor, or of the matrix's entries.
+    residual: the largest over right-hand sides of |Y − (Θ+δ)α − decay(Y)|/|Y|, computed or bounded in float64; for
+    features that of their normal equations, for Nyström the residual of the training targets.
+    condition: an estimate of λ_max/λ_min of Θ + δ; NaN if unknown. smallest, largest: the
+    estimates of the eigenvalues themselves. iterations: of the iterative part, 0 for none. seconds: wall-clock time;
+    forecast_memory: bytes expected in advance. rank: of a preconditioner or approximation.
     error: for approximations, the estimated root mean square difference from the exact predictor on the training
-    inputs, over that of the targets (the larger of what the second half of the rank changed, and of what the part of
-    the kernel that the approximation leaves out would still learn); 0 for solvers that are exact up to `residual`.
+    inputs, relative to the targets (the larger of the change by the second half of the rank, and of what the omitted
+    part of the kernel would still learn); 0 for solvers that are exact up to `residual`.
     """
 
     solver: str = ""
@@ -57,7 +57,7 @@ class SolveReport:
 class Solution:
     """α of shape (N, outputs), so that Θ(x, X) α predicts; or weights on the rows `support`, Θ(x, X[support]) α.
 
-    report: how it was come by.
+    report: how it was solved.
     """
 
     coefficients: np.ndarray
@@ -70,7 +70,7 @@ TOLERANCE = 1e-10
 
 @dataclass(frozen=True)
 class LinearSystem:
-    """The matrix Θ, its ridge, and how time goes; `scale`: see `Spectrum.scale`."""
+    """The matrix Θ, its ridge, and the training dynamics; `scale`: see `Spectrum.scale`."""
 
     matrix: SymmetricMatrix
     ridge: float
@@ -85,22 +85,22 @@ class LinearSystem:
 
     @cached_property
     def unit(self) -> float:
-        """What the ridge is multiplied by."""
+        """The factor of the ridge: δ = ridge · unit."""
         return float(self.matrix.diagonal().mean()) if self.fixed_unit is None else self.fixed_unit
 
     @cached_property
     def delta(self) -> float:
-        """What the ridge adds to every eigenvalue."""
+        """δ, added to every eigenvalue by the ridge."""
         return 0.0 if self.ridge == 0 else self.ridge * self.unit
 
     @cached_property
     def resolution(self) -> float:
-        """How far rounding of the entries may move eigenvalues, over the largest."""
+        """How far rounding of the entries may move eigenvalues, relative to the largest."""
         return relative_resolution(self.size, self.matrix.dtype)
 
     @property
     def entries(self) -> float:
-        """About how large the entries of Θ are."""
+        """The typical size of the entries of Θ."""
         unit = self.fixed_unit is None or not self.matrix.in_memory  # hardly anyone gives another unit
         return abs(self.unit) if unit else float(np.abs(self.matrix.diagonal()).mean())
 
@@ -110,7 +110,7 @@ class LinearSystem:
         return product + self.delta * vectors if self.delta else product
 
     def response(self, eigenvalues: np.ndarray, time: float, rounding: float) -> np.ndarray:
-        """φ_t of eigenvalues ≥ 0; at time inf, 0 of those up to `rounding`, which makes such numbers of 0."""
+        """φ_t of eigenvalues ≥ 0; at time inf, 0 for eigenvalues up to `rounding`."""
         if not math.isinf(time):
             return self.dynamics.response(eigenvalues, time)
         return np.divide(1.0, eigenvalues, out=np.zeros_like(eigenvalues), where=eigenvalues > rounding)
@@ -121,23 +121,23 @@ class LinearSystem:
 
 
 def rounding_of(largest: float) -> float:
-    """What rounding in float64 leaves of |Y − (Θ + δ) α|/|α|, for an eigenvalue λ_max of Θ + δ."""
+    """The smallest |Y − (Θ + δ) α|/|α| that float64 rounding permits, for an eigenvalue λ_max of Θ + δ."""
     return 4 * float(np.finfo(np.float64).eps) * largest
 
 
 def are_solved(
     residuals: np.ndarray, targets: np.ndarray, solutions: np.ndarray, tolerance: float, largest: float
 ) -> bool:
-    """Whether relative residuals are those that were asked for, or what float64 leaves."""
+    """Whether relative residuals meet the tolerance, or the limit of float64."""
     attainable = 100 * rounding_of(largest) * relative(solutions, targets)
     return bool((residuals <= np.maximum(10 * tolerance, attainable)).all())
 
 
 @dataclass(frozen=True)
 class SolveTask:
-    """What is to be solved, as far as costs depend on it: N rows, k right-hand sides, how Θ is had, the memory.
+    """The quantities that determine a solver's cost: N rows, k right-hand sides, storage of Θ, available memory.
 
-    itemsize: bytes of an entry. in_memory: whether Θ is an array already. consumed: whether that may be overwritten.
+    itemsize: bytes of an entry. in_memory: whether Θ is already an array. consumed: whether it may be overwritten.
     limit: bytes that may be used.
     """
 
@@ -151,7 +151,7 @@ class SolveTask:
 
     @property
     def tile_bytes(self) -> int:
-        """Bytes of the entries that a product has in memory at once, beside a matrix that is there."""
+        """Bytes of entries that a product holds at once, in addition to a matrix in memory."""
         return 3 * 8 * (min(256, self.size) * self.size if self.in_memory else min(self.tile, self.size) ** 2)
 
 
@@ -163,7 +163,7 @@ One that is not of `any_time` is evaluated at time inf only.
 
 
 class Method(abc.ABC):
-    """A way of solving, with its settings."""
+    """A solver with its settings."""
 
     name: ClassVar[str]
     exact: ClassVar[bool] = True  # up to the residual that it reports
@@ -171,15 +171,15 @@ class Method(abc.ABC):
 
     @abc.abstractmethod
     def memory(self, task: SolveTask) -> float:
-        """Bytes that it will take at the peak."""
+        """Peak memory in bytes."""
 
     @abc.abstractmethod
     def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
-        """Get ready, within the task's limit; what is computed once (a factor, a preconditioner) is kept."""
+        """Return the solver of a system within the task's limit; factors and preconditioners are computed once."""
 
 
 def check_iterations(tolerance: float, iterations: int) -> None:
-    """Raise unless these are a tolerance and a number of iterations."""
+    """Raise unless the arguments are a valid tolerance and number of iterations."""
     if not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < 1:
         raise InvalidArgumentError("tolerance", tolerance, "a number between 0 and 1, such as 1e-10")
     check_whole("max_iterations", iterations, 1)

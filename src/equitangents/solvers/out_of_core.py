@@ -1,6 +1,6 @@
-"""Cholesky out of core: L in tiles on disk, column by column, each written once; killed, it goes on where it was.
+"""Cholesky out of core: L in tiles on disk, column by column, each written once; resumes after an interruption.
 
-L_jj L_jjᵀ = S_jj and L_ij = S_ij L_jj^{−ᵀ} with S_ij = A_ij − Σ_{k<j} L_ik L_jkᵀ: in memory are the tiles (j, k) of
+L_jj L_jjᵀ = S_jj and L_ij = S_ij L_jj^{−ᵀ} with S_ij = A_ij − Σ_{k<j} L_ik L_jkᵀ: memory holds the tiles (j, k) of
 one row, and three others.
 """
 
@@ -45,10 +45,10 @@ _RECORD = "factor.json"
 
 @dataclass(frozen=True)
 class OutOfCore(Method):
-    """A tiled Cholesky factor on disk, for matrices that do not fit in memory; it is kept, and resumed.
+    """A tiled Cholesky factor on disk, for matrices that do not fit in memory; kept for reuse, and resumable.
 
-    path: the folder under which factors are kept, each in a folder named by what it is of; None: beside the
-    `GramStore` that is solved. tile: side of a tile; None: by the memory there is.
+    path: the folder for factors, each in a subfolder named by its matrix's hash; None: next to the `GramStore` that is
+    solved. tile: side of a tile; None: chosen by the available memory.
     """
 
     path: FileName | None = None
@@ -61,27 +61,25 @@ class OutOfCore(Method):
             check_whole("tile", self.tile, 1)
 
     def memory(self, task: SolveTask) -> float:
-        """One row of tiles in memory, half the matrix on disk."""
+        """Bytes of one row of tiles; half the matrix is on disk."""
         side = self.side(task.size, task.limit)
         row = -(-task.size // side) * side
         return 8 * (row * side + 8 * side**2 + task.size * (10 * task.outputs + _INVERSE_STEPS))
 
     def side(self, size: int, limit: int) -> int:
-        """The side of a tile: a row of them takes a quarter of the memory."""
+        """The side of a tile, such that a row of them takes a quarter of the memory."""
         wanted = self.tile or min(_SIDES[1], max(_SIDES[0], limit // (32 * size)))
         return min(size, wanted)
 
     def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
-        """The factor in a folder that is named by what it is of."""
+        """Compute or resume the factor in a folder named by the matrix's hash."""
         require("google_crc32c", "scale", "a factor on disk")
         base: Place | None = None if self.path is None else place("path", self.path)
         if base is None:
             kernel = system.matrix.folder
             if kernel is None:
-                raise InvalidArgumentError(
-                    "solver is 'out-of-core', which keeps its factor on disk; give the folder, "
-                    "solvers.OutOfCore(path=...), or solve a scale.GramStore (store=, --store), which has one"
-                )
+                remedy = "give solvers.OutOfCore(path=...), or solve a scale.GramStore (store=, --store)"
+                raise InvalidArgumentError("solver", "out-of-core", "a folder for its factor", remedy)
             base = kernel.with_name(kernel.name + ".factors")
         base = base if isinstance(base, ObjectPath) else real(base)  # a link stays one
         side = self.side(task.size, task.limit)
@@ -105,7 +103,7 @@ class OutOfCore(Method):
 
 
 class TiledFactor(Factor):
-    """L of Θ + δ in a folder of tiles (i, j), i ≥ j, each with its checksum; those that are there are done."""
+    """L of Θ + δ in a folder of tiles (i, j), i ≥ j, each with its checksum; existing tiles are complete."""
 
     shift = 0.0
     precision = "float64"
@@ -118,16 +116,16 @@ class TiledFactor(Factor):
 
     @property
     def tiles(self) -> list[Index]:
-        """All tiles, in the order in which they are made."""
+        """All tiles, in the order of their computation."""
         return [(i, j) for j in range(self._count) for i in range(j, self._count)]
 
     @property
     def missing(self) -> list[Index]:
-        """The tiles of the factor that are not there yet."""
+        """The tiles that do not exist yet."""
         return self._chunks.missing(self.tiles)
 
     def compute(self) -> None:
-        """Make every tile that is missing."""
+        """Compute every missing tile."""
         missing = self.missing
         task = f"the factor in {self.folder} takes"
         check_room(self.folder, len(missing) * self._chunks.nbytes, task, " more, and the disk")
@@ -157,7 +155,7 @@ class TiledFactor(Factor):
         return slice(i * self.side, min((i + 1) * self.side, self.size))
 
     def _made(self, i: int, j: int) -> np.ndarray:
-        """One tile of the factor, from those before it."""
+        """One tile, computed from those before it."""
         rows, columns = self._span(i), self._span(j)
         left = self._system.matrix.finite(np.array(self._system.matrix.block(rows, columns), np.float64))
         if i == j:
@@ -174,7 +172,7 @@ class TiledFactor(Factor):
         return np.asarray(scipy.linalg.solve_triangular(self._row(j, j), left.T, lower=True, check_finite=False).T)
 
     def _read(self, i: int, j: int) -> np.ndarray:
-        """One tile; a damaged one is made anew."""
+        """One tile; recomputed if damaged."""
         try:
             tile = self._chunks.read((i, j))
         except (FileNotFoundError, DamagedTileError) as error:

@@ -1,6 +1,6 @@
-"""Conjugate gradients on several right-hand sides at once, preconditioned at low rank.
+"""Conjugate gradients on several right-hand sides at once, with a low-rank preconditioner.
 
-Each step takes one product of Θ with all of them: Θ is in memory, in stored tiles, or computed anew.
+Each step takes one product of Θ with all of them; Θ is in memory, in stored tiles, or recomputed.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ Product = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Converged:
-    """Solutions (N, k), relative residuals computed anew (k,), steps; the smallest Ritz value of P⁻¹A.
+    """Solutions (N, k), relative residuals recomputed at the end (k,), steps; the smallest Ritz value of P⁻¹A.
 
-    negative: the smallest of pᵀAp/pᵀp that was met, a bound of λ_min from above.
+    negative: the smallest pᵀAp/pᵀp that occurred, an upper bound of λ_min.
     """
 
     solutions: np.ndarray
@@ -64,12 +64,12 @@ def conjugate_gradients(
     rounding: float = 0.0,
     patience: int = 60,
 ) -> Converged:
-    """Solve A X = Y to |Y − AX| ≤ tolerance · |Y| in each column, or as far as it comes in so many steps.
+    """Solve A X = Y to |Y − AX| ≤ tolerance · |Y| in each column, in at most `steps` steps.
 
     precondition: R ↦ P⁻¹ R with P symmetric and positive definite.
-    Columns also end at |Y − AX| ≤ rounding · |X|, where rounding leaves no more to gain; all do after `patience` steps
-    without a smaller residual, and at once where it has grown `DIVERGED` times, or where pᵀAp ≤ 0 shows that A is not
-    positive definite (`negative` ≤ 0 then).
+    A column also stops at |Y − AX| ≤ rounding · |X|, the limit of rounding. All stop after `patience` steps
+    without a smaller residual, and at once if it has grown `DIVERGED` times, or if pᵀAp ≤ 0 shows that A is not
+    positive definite (then `negative` ≤ 0).
     """
     norms = np.linalg.norm(targets, axis=0)
     divisor = np.where(norms > 0, norms, 1.0)
@@ -121,12 +121,12 @@ def conjugate_gradients(
 
 
 def _going(r: np.ndarray, x: np.ndarray, norms: np.ndarray, tolerance: float, rounding: float) -> np.ndarray:
-    """Which columns are not solved yet."""
+    """Mask of the columns that are not solved yet."""
     return np.linalg.norm(r, axis=0) > np.maximum(tolerance * norms, rounding * np.linalg.norm(x, axis=0))
 
 
 def _smallest(alphas: list[np.ndarray], betas: list[np.ndarray], column: int) -> float:
-    """The smallest eigenvalue of the tridiagonal matrix that the coefficients of one column make."""
+    """The smallest eigenvalue of the tridiagonal matrix from one column's coefficients."""
     a = np.array([alpha[column] for alpha in alphas])
     b = np.array([beta[column] for beta in betas])
     used = int(np.argmin(a > 0)) if not (a > 0).all() else len(a)
@@ -147,8 +147,8 @@ class PCG(Method):
     """Preconditioned conjugate gradients, on all right-hand sides at once.
 
     The preconditioner is a randomly pivoted Cholesky factor, which reads `rank` columns (None: a tenth of N, from 50 to
-    1,000); the steps without one are those of `Lanczos`. tolerance: of the relative residual |Y − (Θ+δ)α|/|Y| of every
-    right-hand side. max_iterations: products at most.
+    1,000); without one use `Lanczos`. tolerance: of the relative residual |Y − (Θ+δ)α|/|Y| of every
+    right-hand side. max_iterations: maximum number of products.
     """
 
     rank: int | None = None
@@ -163,16 +163,16 @@ class PCG(Method):
             check_whole("rank", self.rank, 1)
 
     def memory(self, task: SolveTask) -> float:
-        """The preconditioner, and vectors of every output."""
+        """Bytes of the preconditioner, and of vectors for every output."""
         n, rank = task.size, self.rank_of(task.size)
         return 8 * n * (2 * rank + 10 * task.outputs) + task.tile_bytes
 
     def rank_of(self, size: int) -> int:
-        """The preconditioner's rank for so many rows."""
+        """The preconditioner's rank for `size` rows."""
         return min(size, self.rank or min(1000, max(50, size // 10)))
 
     def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
-        """R ↦ P⁻¹ R = R + V ((λ_1 + δ)/(λ + δ) − 1) Vᵀ R, V the factor's singular vectors."""
+        """Compute the preconditioner P⁻¹ R = R + V ((λ_1 + δ)/(λ + δ) − 1) Vᵀ R, V the factor's singular vectors."""
         matrix, rank, delta = system.matrix, self.rank_of(system.size), system.delta
         cheap = cheap_pivots(matrix, rank)
         factor = pivoted_cholesky(matrix, rank)[0] if cheap is None else factor_on(matrix, cheap)

@@ -1,4 +1,4 @@
-"""One interface to all solvers: α = φ_t(Θ + δ) Y for arrays, stores and networks; which of them "auto" is."""
+"""Common interface to all solvers: α = φ_t(Θ + δ) Y for arrays, stores and networks; the choice behind "auto"."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DECOMPOSED = 3000  # samples up to which "auto" decomposes: seconds, and every t
 
 
 def as_method(solver: str | Method) -> Method | None:
-    """A solver's name or settings as a method; None for "auto"."""
+    """The method with this name, or settings as they are; None for "auto"."""
     if isinstance(solver, Method):
         return solver
     if not isinstance(solver, str):
@@ -51,7 +51,7 @@ def as_method(solver: str | Method) -> Method | None:
 
 
 def choose(task: SolveTask, time: float, ridge: float, has_folder: bool) -> tuple[Method, str]:
-    """The method of "auto", and why: what is exact and fits, the quickest kind first; MemoryLimitError for none."""
+    """(the method of "auto", the reason): the fastest exact method that fits; MemoryLimitError if none does."""
     candidates: list[tuple[Method, str]] = []
     if task.size <= DECOMPOSED:
         candidates.append((Eigh(), "auto: one decomposition serves every time"))
@@ -67,9 +67,9 @@ def choose(task: SolveTask, time: float, ridge: float, has_folder: bool) -> tupl
 
 
 class Solver:
-    """A system with the method that solves it: `solve` answers for any targets and times, and keeps what it can.
+    """A system with its solver: `solve` takes any targets and times, and reuses factors.
 
-    solver: the method; None for "auto", which is chosen at the first time that is asked for.
+    solver: the method; None for "auto", which is chosen at the first requested time.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Solver:
         self._prepared: dict[Method, Respond] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without factors and preconditioners, which are made anew where they are needed."""
+        """The state without factors and preconditioners, which are recomputed when needed."""
         return {name: value for name, value in vars(self).items() if name != "_prepared"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -89,11 +89,11 @@ class Solver:
 
     @property
     def exact(self) -> bool:
-        """Whether what it gives is Θ's own α up to the residual; "auto" takes nothing else."""
+        """Whether solutions are exact up to the residual; always so for "auto"."""
         return self._method is None or self._method.exact
 
     def solve(self, targets: np.ndarray, time: float = math.inf) -> Solution:
-        """α for targets (N, k) at one time, with its report, which is logged; MemoryLimitError where nothing fits."""
+        """α for targets (N, k) at one time, with its report, which is logged; MemoryLimitError if no method fits."""
         system, matrix = self.system, self.system.matrix
         itemsize, in_memory = matrix.dtype.itemsize, matrix.in_memory
         task = SolveTask(matrix.size, targets.shape[1], itemsize, in_memory, self._consumed, matrix.tile, self._limit)
@@ -111,11 +111,9 @@ class Solver:
             method, reason = self._method, "as set"
         memory = int(method.memory(task))
         if memory > task.limit:
-            raise MemoryLimitError(
-                f"the dense problem of {task.size} samples needs about {memory_size(memory)} by solver "
-                f"{method.name!r}, the limit is {memory_size(task.limit)}; take another solver, train on fewer "
-                "samples, or raise memory_limit (bytes)"
-            )
+            problem = f"the dense problem of {task.size} samples by solver {method.name!r}"
+            remedy = "take another solver, train on fewer samples, or raise memory_limit (bytes)"
+            raise MemoryLimitError(problem, memory, task.limit, remedy)
         logger.info("solver: %s (%s), about %s", method.name, reason, memory_size(memory))
         start, name, exact = clock.perf_counter(), method.name, method.exact
         if not (method.any_time or math.isinf(time)):
@@ -160,22 +158,22 @@ def solve(
 
     Args:
         matrix: Θ (N, N): an array (NumPy, a memory map, Zarr), a complete `scale.GramStore`, or a pair (network,
-            inputs), whose tiles are computed whenever they are needed.
+            inputs), whose tiles are recomputed on each access.
         targets: Y, (N,) or (N, outputs).
-        ridge: r ≥ 0; δ = r · mean diagonal of Θ. Or one for each row: then diag(δ_i) is added.
+        ridge: r ≥ 0; δ = r · mean diagonal of Θ. Or one value per row: then diag(δ_i) is added.
         time: of training, in units of the loss (1/2N) Σ |f − y|²; inf: to the end.
-        solver: "auto", "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom", or settings,
+        solver: "auto", "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom", or an object with settings,
             such as `solvers.PCG(rank=500, tolerance=1e-8)`.
         learning_rate: η of that training.
         dynamics: "flow", or "discrete" for steps of gradient descent.
         kernel: "ntk" or "nngp", of a store or a network.
-        ridge_unit: what the ridge is multiplied by in place of the mean diagonal.
-        memory_limit: bytes that solving may take beside `matrix`; None: half of the memory there is.
-        overwrite: whether a NumPy array may be overwritten by its Cholesky factor, which then takes no other array.
+        ridge_unit: the factor of the ridge, instead of the mean diagonal.
+        memory_limit: bytes that solving may use besides `matrix`; None: half of the available memory.
+        overwrite: whether a NumPy array may be overwritten by its Cholesky factor, which then needs no second array.
 
-    Returns a `Solution`: `coefficients`, α, and `report`, which says what was used, why, and how good it is.
+    Returns a `Solution`: `coefficients`, α, and `report` with the solver used, the reason, and the residual.
     Raises NotPositiveDefiniteError, with the smallest eigenvalue, its cause and the ridge that cures it;
-    MemoryLimitError, which names what would fit; NotFiniteError for NaN.
+    MemoryLimitError, with methods that would fit; NotFiniteError for NaN.
 
     >>> import numpy as np
     >>> theta = np.array([[2.0, 1.0], [1.0, 2.0]])
@@ -211,7 +209,7 @@ def solve(
 
 
 def _unit(targets: np.ndarray, *, each: bool) -> np.ndarray:
-    """A power of 2 for each column, or for all, that leaves numbers whose squares float64 holds; 1 where they are."""
+    """A power of 2 for each column, or for all, by which squares stay within float64's range; 1 if they do already."""
     size = np.abs(targets).max(axis=0) if each else np.full(targets.shape[1], np.abs(targets).max())
     outside = (size > 0) & ((size < 1 / _LARGE) | (size > _LARGE))
     return np.where(outside, np.ldexp(1.0, np.frexp(size)[1] - 1), 1.0)

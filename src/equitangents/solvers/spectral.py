@@ -1,9 +1,9 @@
-"""Solving by an eigendecomposition: any time, ridge and learning rate from one, of Θ or in the space of features.
+"""Solving by an eigendecomposition, of Θ or in feature space: any time, ridge and learning rate from one.
 
-Of kernels that are products of features, Θ = F Fᵀ with F (N, m), it is linear in N.
-With FᵀF = V s Vᵀ the predictor φ(x)ᵀ w has w = V φ_t(s + δ) Vᵀ FᵀY, one pass over N × m numbers and algebra of m × m
-matrices; α = F V (φ_t(s + δ)/s) Vᵀ FᵀY gives the same w = Fᵀα. Where m > N the roles of both are exchanged.
-What targets have outside the span of F is not learnt, nor does it change any prediction.
+For kernels that are products of features, Θ = F Fᵀ with F (N, m), the cost is linear in N.
+With FᵀF = V s Vᵀ the predictor φ(x)ᵀ w has w = V φ_t(s + δ) Vᵀ FᵀY: one pass over N × m numbers and algebra of m × m
+matrices; α = F V (φ_t(s + δ)/s) Vᵀ FᵀY gives the same w = Fᵀα. If m > N the roles are exchanged.
+Components of the targets outside the span of F are not learnt, and change no prediction.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Eigh(Method):
     any_time: ClassVar[bool] = True
 
     def memory(self, task: SolveTask) -> float:
-        """Six matrices in float64."""
+        """Bytes of six float64 matrices."""
         return dense_solve_bytes(task.size)
 
     def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
-        """Eigenvalues and eigenvectors of the matrix, computed once for all times."""
+        """Compute eigenvalues and eigenvectors of the matrix, once for all times."""
         matrix, dynamics = system.matrix, system.dynamics
         entries = matrix.finite(matrix.block(slice(None), slice(None)).astype(np.float64))
         spectrum = decompose(
@@ -59,7 +59,7 @@ _TILE = 1024
 
 
 class FeatureMatrix(SymmetricMatrix):
-    """F Fᵀ of the features F (N, m) of inputs, rows times `scale` (N,) if that is given; F is computed when needed."""
+    """F Fᵀ of the features F (N, m) of inputs, rows times `scale` (N,) if not None; F is computed on first use."""
 
     def __init__(self, kernel: Any, x: Any, field: str, scale: np.ndarray | None = None) -> None:
         self.kernel, self.x, self.field, self.scale = kernel, x, field, scale
@@ -76,7 +76,7 @@ class FeatureMatrix(SymmetricMatrix):
         return found if self.scale is None else (found * self.scale[:, None]).astype(self.dtype)
 
     def block(self, rows: Index, columns: Index) -> np.ndarray:
-        """Products of the features of some inputs."""
+        """Inner products of the features of some inputs."""
         return np.asarray(self.factor[rows] @ self.factor[columns].T)
 
     def diagonal(self) -> np.ndarray:
@@ -100,7 +100,7 @@ class FeatureMatrix(SymmetricMatrix):
         return np.concatenate(parts)
 
     def cross(self, x: Any) -> np.ndarray:
-        """The kernel of the inputs with others x, rows times the scale: F φ(x)ᵀ (N, M), in float64."""
+        """The kernel between the inputs and others x, rows times the scale: F φ(x)ᵀ (N, M), in float64."""
         return self.forward(np.asarray(self.kernel.transform(x, self.field), np.float64).T)
 
     def squares(self) -> np.ndarray:
@@ -117,7 +117,7 @@ class FeatureMatrix(SymmetricMatrix):
 
 @dataclass(frozen=True)
 class Primal(Method):
-    """The eigendecomposition of FᵀF, for a `FeatureMatrix` of `features` features: any time and right-hand side."""
+    """The eigendecomposition of FᵀF, for a `FeatureMatrix` with `features` features: any time and right-hand side."""
 
     features: int
 
@@ -125,12 +125,12 @@ class Primal(Method):
     any_time: ClassVar[bool] = True
 
     def memory(self, task: SolveTask) -> float:
-        """F, one pass over it, and four matrices of min(N, m) rows."""
+        """Bytes of F, of one pass over it, and of four matrices with min(N, m) rows."""
         n, m = task.size, self.features
         return task.itemsize * n * m + 8 * (4 * min(n, m) ** 2 + min(n, _ROWS) * m + 3 * n * task.outputs)
 
     def prepare(self, system: LinearSystem, task: SolveTask) -> Respond:
-        """FᵀF (or F Fᵀ) and its eigenvalues."""
+        """Compute FᵀF (or F Fᵀ) and its eigenvalues."""
         matrix = system.matrix
         if not isinstance(matrix, FeatureMatrix):
             raise InvalidArgumentError(

@@ -1,7 +1,7 @@
-"""Zonal functions, of the angle to an axis, and signals made of them: f(x) = Σ_j w_j g(x · r_j/|r_j|).
+"""Zonal functions, of the angle to an axis, and signals composed of them: f(x) = Σ_j w_j g(x · r_j/|r_j|).
 
-A profile v(cos ϑ) = Σ_l (2l + 1) v_l P_l(cos ϑ) has the Legendre coefficients v_l = ½ ∫ v(t) P_l(t) dt; the mean of a
-signal over the window that v makes around each point has coefficients v_l c_lm (Funk–Hecke), for v_0 = 1.
+A profile v(cos ϑ) = Σ_l (2l + 1) v_l P_l(cos ϑ) has the Legendre coefficients v_l = ½ ∫ v(t) P_l(t) dt. The mean of a
+signal over the window v around each point has the coefficients v_l c_lm (Funk–Hecke), if v_0 = 1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NODES = 512  # of the Gauss–Legendre rule for profiles; at least four for eac
 def legendre_coefficients(profile: Callable[[Any], Any], bandlimit: int) -> Float[np.ndarray, " bandlimit"]:
     """v_l = ½ ∫ profile(t) P_l(t) dt for l < bandlimit, by Gauss–Legendre quadrature.
 
-    A smooth profile is integrated to rounding; a kink or a jump costs digits.
+    Accurate to rounding for a smooth profile; kinks and jumps reduce the accuracy.
 
     >>> legendre_coefficients(lambda t: 1 + 3 * t, 3).round(12)
     array([1., 1., 0.])
@@ -37,7 +37,7 @@ def legendre_coefficients(profile: Callable[[Any], Any], bandlimit: int) -> Floa
     nodes, weights = np.polynomial.legendre.leggauss(max(_NODES, 4 * bandlimit))
     values = np.asarray(profile(nodes), np.float64)
     if values.shape not in (nodes.shape, ()) or not np.isfinite(values).all():
-        raise InvalidArgumentError("profile must map cosines (n,) to finite values (n,)")
+        raise InvalidArgumentError("profile", profile, "a function of cosines (n,) with finite values (n,)")
     legendre = np.polynomial.legendre.legvander(nodes, bandlimit - 1)
     return 0.5 * (weights * values) @ legendre
 
@@ -51,7 +51,7 @@ def from_directions(
     """Coefficients Σ_j w_j exp(-l(l+1) width²/2) Y_lm(r_j/|r_j|) of deltas or Gaussian bumps around directions.
 
     Args:
-        r: Vectors, of any length but zero; where a vector is zero its weights must be, too.
+        r: Vectors of any non-zero length; zero vectors must have weight zero.
         weights: One weight for each channel, (N, P, C), or a single channel (N, P).
         bandlimit: Degrees below it are kept; a delta's higher degrees are cut.
         width: Standard deviation in radians of the heat kernel; 0 for deltas. A bump of weight w has ∫ f = w.
@@ -73,8 +73,10 @@ def from_directions(
         raise ShapeError("weights", weights.shape, (*r.shape[:2], "channels"), "give one for each direction of r")
     if not precision.is_traced(r) and not precision.is_traced(weights):
         missing = (np.asarray(r) == 0).all(axis=-1)
-        if np.asarray(weights)[missing].any():
-            raise InvalidArgumentError("r holds a zero vector, which has no direction, with a weight that is not zero")
+        bad = np.argwhere(missing & np.asarray(weights).any(axis=-1))
+        if len(bad):
+            at = tuple(bad[0].tolist())
+            raise InvalidArgumentError("r", at, remedy="give it weight 0", verb="has no direction at index")
     dtype = precision.working_dtype(r, weights)
     with precision.scope(dtype):
         traced = isinstance(r, jax.Array) or isinstance(weights, jax.Array)
@@ -91,9 +93,9 @@ def from_directions(
 
 
 def within_range(r: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-    """(r/s, s) for vectors r (..., d) with s (..., 1): 1, but of vectors whose squares leave the range of their type.
+    """(r/s, s) for vectors r (..., d) with s (..., 1): 1, unless the vector's squares leave the range of its dtype.
 
-    Of those s is the largest component. It has no derivatives, as directions do not depend on it.
+    Then s is the largest component. It has no derivatives, as directions do not depend on it.
     """
     traced = isinstance(r, jax.Array)
     xp, limits = jnp if traced else np, jnp.finfo(r.dtype)

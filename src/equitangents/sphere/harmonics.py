@@ -27,12 +27,12 @@ MAX_BANDLIMIT = 256  # transforms are dense; far beyond what kernels can use
 
 
 def check_bandlimit(name: str, value: object) -> int:
-    """A whole number from 1 to MAX_BANDLIMIT."""
+    """The value as an integer from 1 to MAX_BANDLIMIT; raises otherwise."""
     return check_whole(name, value, 1, MAX_BANDLIMIT)
 
 
 def bandlimit_of(name: str, shape: tuple[int, ...], axis: int = -2) -> int:
-    """The bandlimit B for an array of this shape that holds B² coefficients along `axis`."""
+    """The bandlimit B of an array with this shape that holds B² coefficients along `axis`."""
     bandlimit = math.isqrt(shape[axis])
     if bandlimit * bandlimit != shape[axis]:
         raise ShapeError(name, shape, "(N, B², C)", "the number of coefficients is not a square")
@@ -40,7 +40,7 @@ def bandlimit_of(name: str, shape: tuple[int, ...], axis: int = -2) -> int:
 
 
 def check_coefficients(name: str, c: ArrayLike) -> tuple[Any, int]:
-    """(c, B) if c are harmonic coefficients (N, B², C)."""
+    """(c, B) for harmonic coefficients c (N, B², C); raises otherwise."""
     c = check_array(name, c, rank=3)
     return c, bandlimit_of(name, c.shape)
 
@@ -73,7 +73,7 @@ def polynomials(x: np.ndarray, bandlimit: int) -> np.ndarray: ...
 @overload
 def polynomials(x: ArrayLike, bandlimit: int) -> ArrayLike: ...
 def polynomials(x: ArrayLike, bandlimit: int) -> ArrayLike:
-    """Spherical harmonics as `harmonics` gives them, of directions that were checked."""
+    """Spherical harmonics as in `harmonics`, for checked directions."""
     xp = jnp if isinstance(x, jax.Array) else np
     u, v, z = x[..., 0], x[..., 1], x[..., 2]
     values: list[Any] = [None] * bandlimit**2
@@ -89,7 +89,7 @@ def polynomials(x: ArrayLike, bandlimit: int) -> ArrayLike:
 
 
 def _legendre(z: ArrayLike, m: int, bandlimit: int) -> Iterator[ArrayLike]:
-    """N_lm P_l^m(z) / sin^m θ for l = m, m + 1, ..., √2 included."""
+    """N_lm P_l^m(z) / sin^m θ for l = m, m + 1, ..., including the factor √2."""
     start = math.sqrt((2 if m else 1) / (4 * math.pi)) * math.prod(
         math.sqrt((2 * k + 1) / (2 * k)) for k in range(1, m + 1)
     )

@@ -1,11 +1,11 @@
-"""Between harmonic coefficients and values on grids, f(x) = Σ_lm c_lm Y_lm(x), c_lm = ∫ f(x) Y_lm(x) dx; and rotations.
+"""Transforms between harmonic coefficients and grids, f(x) = Σ_lm c_lm Y_lm(x), c_lm = ∫ f(x) Y_lm(x) dx; rotations.
 
 A grid has rings of equal polar angle θ, each of n_φ equidistant azimuths φ_k = 2πk/n_φ; an integral is Σ_jk w_j f(θ_j,
 φ_k) with Σ_jk w_j = 4π, exact for products of two functions of bandlimit B.
 
 (ρ(R) f)(x) = f(R⁻¹x) has the coefficients D(R) c. D is the real orthogonal representation with Y(Rx) = D(R) Y(x),
-block-diagonal in the degree, and D(RS) = D(R) D(S). Its blocks are D^l(R) = ∫ Y_l(Rx) Y_l(x)ᵀ dx, taken by exact
-quadrature: no angles, no singular rotations, and an improper R (determinant -1) is as good as a proper one.
+block-diagonal in the degree, and D(RS) = D(R) D(S). Its blocks are D^l(R) = ∫ Y_l(Rx) Y_l(x)ᵀ dx, computed by exact
+quadrature: without angles or singular rotations, and also for improper R (determinant -1).
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _LOST = {"float32": 1e-8, "float64": 1e-20}  # relative power outside the bandli
 
 @dataclass(frozen=True)
 class Projection:
-    """`coefficients` (N, B², C) of what remains below a bandlimit, `lost_power` (N, C) the part of ∫ f² that does not.
+    """`coefficients` (N, B², C) below a bandlimit, and `lost_power` (N, C), the part of ∫ f² at or above it.
 
-    `lost_power` is relative to ∫ f², which the grid's quadrature measures; for a signal that the grid does not resolve
+    `lost_power` is relative to ∫ f² by the grid's quadrature; for a signal that the grid does not resolve
     it is an estimate.
     """
 
@@ -67,7 +67,7 @@ def to_grid(
 ) -> Float[ArrayLike, "n n_theta n_phi channels"]:
     """Values of signals with the coefficients c on the Gauss–Legendre grid (B, 2B - 1).
 
-    `bandlimit`: B of the grid, at least that of the coefficients, which it is by default.
+    `bandlimit`: B of the grid, at least that of the coefficients (the default).
 
     >>> c = np.zeros((1, 4, 1)); c[0, 0] = 2 * np.sqrt(np.pi)
     >>> to_grid(c)[0, :, :, 0]
@@ -84,13 +84,13 @@ def to_grid(
 
 
 def from_grid(values: Float[ArrayLike, "n n_theta n_phi channels"]) -> Float[ArrayLike, "n harmonics channels"]:
-    """Coefficients of signals given on a Gauss–Legendre grid that resolves them.
+    """Coefficients of signals on a Gauss–Legendre grid that resolves them.
 
-    A signal with power outside the grid's bandlimit is refused (`project` truncates it); traced arrays are not checked.
+    Power outside the grid's bandlimit raises an error (`project` truncates it); traced arrays are not checked.
 
     Raises:
         ShapeError: if the shape is not (B, 2B - 1).
-        InvalidArgumentError: if a signal is not bandlimited.
+        InvalidArgumentError: if a signal is not band-limited.
     """
     values = check_array("values", values, rank=4)
     chosen = _grid_of(values.shape[1:3])
@@ -109,7 +109,7 @@ def from_grid(values: Float[ArrayLike, "n n_theta n_phi channels"]) -> Float[Arr
 
 
 def project(values: Float[ArrayLike, "n n_theta n_phi channels"], bandlimit: int) -> Projection:
-    """The part below `bandlimit` of signals given on a grid, and how much power it lacks.
+    """The part below `bandlimit` of signals on a grid, and the fraction of power that is cut.
 
     Raises:
         InvalidArgumentError: if `bandlimit` is above that of the grid.
@@ -192,11 +192,11 @@ def _block(R: ArrayLike, l: int) -> ArrayLike:
 def rotate(
     c: Float[ArrayLike, "n harmonics channels"], R: Float[ArrayLike, "*rotations 3 3"]
 ) -> Float[ArrayLike, "*rotations n harmonics channels"]:
-    """Signals turned by R: the coefficients of x ↦ f(R⁻¹x).
+    """Signals rotated by R: the coefficients of x ↦ f(R⁻¹x).
 
     Args:
         c: Coefficients, (N, B², C).
-        R: An orthogonal matrix (3, 3), or many (K, 3, 3), which turn every signal: (K, N, B², C). Determinant -1 is
+        R: An orthogonal matrix (3, 3), or many (K, 3, 3), which rotate every signal: (K, N, B², C). Determinant -1 is
             allowed: R = -1 maps c_lm to (-1)^l c_lm.
 
     Raises:
@@ -221,7 +221,7 @@ def rotate(
 
 
 def _checked(name: str, R: ArrayLike) -> ArrayLike:
-    """`R` (..., 3, 3) if its matrices are orthogonal."""
+    """`R` (..., 3, 3), if its matrices are orthogonal; raises otherwise."""
     R = check_array(name, R, min_rank=2)
     if R.shape[-2:] != (3, 3):
         raise ShapeError(name, R.shape, "3×3 matrices")

@@ -1,4 +1,4 @@
-"""Numbers with intervals that hold for few, skewed and heavy-tailed samples; where there are too few, no interval."""
+"""Confidence intervals that hold for few, skewed and heavy-tailed samples; no interval if there are too few."""
 
 from equitangents.statistics.bootstrap import bootstrap, bootstrap_intervals, mean_interval
 from equitangents.statistics.estimate import Estimate, exactly, no_interval, shared_level, t_interval

@@ -1,14 +1,14 @@
-"""Intervals of means, and of functions of means, from independent samples: the studentised bootstrap.
+"""Intervals for means, and for functions of means, of independent samples: the studentised bootstrap.
 
-The influence of a sample, U_i = (n − 1)(θ − θ without i), gives the standard error √(Σ U²/(n(n − 1))) of the whole and,
-with the same U, of every resample. The ends are those of `student`.
+The influence of a sample, U_i = (n − 1)(θ − θ without i), gives the standard error √(Σ U²/(n(n − 1))) of the full
+sample and, with the same U, of every resample. The ends are those of `student`.
 
 The interval of the mean of a table whose rows and columns are both samples comes from those of its row means and column
-means. With row effects of variance σ²_r, column effects σ²_c and residuals σ²_e of an E × n table the mean has the
-variance σ²_r/E + σ²_c/n + σ²_e/(En). The variance of row means over E holds σ²_r/E + σ²_e/(En), that of column means
-over n σ²_c/n + σ²_e/(En): together they count the residuals twice, and σ̂²_e/(En) is taken off once. Distances to the
-ends of both intervals add up as standard errors do (the method of variance estimates recovery, Zou & Donner 2008), so
-that skewed, discrete and nearly constant sides keep the ends that such samples have alone.
+means. With row effects of variance σ²_r, column effects σ²_c and residuals σ²_e of an E × n table, the mean has the
+variance σ²_r/E + σ²_c/n + σ²_e/(En). The variance of row means over E is σ²_r/E + σ²_e/(En), that of column means
+over n σ²_c/n + σ²_e/(En): together they count the residuals twice, and σ̂²_e/(En) is subtracted once. Distances to the
+ends of both intervals add in quadrature (the method of variance estimates recovery, Zou & Donner 2008), so that skewed,
+discrete and nearly constant sides keep the ends of such samples.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def bootstrap(
 ) -> Estimate:
     """`statistic` of the mean over the first axis (None: the mean itself), with its interval over that axis.
 
-    `statistic` maps means `(B, *rest)` to `(B,)`: it is applied to all resampled means at once. `bounds`: between which
-    the result is known to lie. Fewer than 5 samples give no interval (NaN).
+    `statistic` maps means `(B, *rest)` to `(B,)`: it is applied to all resampled means at once. `bounds`: the range of
+    possible results. Fewer than 5 samples give no interval (NaN).
     """
     check_resampling(confidence, resamples, seed)
     samples = np.asarray(samples, dtype=np.float64)
@@ -83,9 +83,9 @@ def mean_interval(
     seed: int = 0,
     bounds: Bounds | None = None,
 ) -> tuple[float, float]:
-    """The interval of the mean of independent values; (NaN, NaN) where there is none.
+    """The interval of the mean of independent values; (NaN, NaN) if there is none.
 
-    There is none below 5 values, and where all are equal, unless `bounds` say between which ends they lie.
+    There is none for fewer than 5 values, or if all are equal, unless `bounds` give the range of possible values.
 
     >>> low, high = mean_interval(np.array([3.0, 1.0, 2.0, 5.0, 2.0, 4.0]))
     >>> low < 17 / 6 < high
@@ -107,7 +107,7 @@ def bootstrap_intervals(
     seed: int = 0,
     bounds: Bounds | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(mean, low, high) of every column at once: what `bootstrap` gives for each, with the same resamples."""
+    """(mean, low, high) of every column at once, equal to `bootstrap` of each column, with the same resamples."""
     check_resampling(confidence, resamples, seed)
     samples = np.asarray(samples, dtype=np.float64)
     n = check_samples(samples)
@@ -125,9 +125,9 @@ def interval_of_mean(
     bounds: Bounds | None,
     nonnegative: bool = False,
 ) -> tuple[float, float]:
-    """As `mean_interval`, with the weights of resamples that are drawn already; None where there are too few values.
+    """As `mean_interval`, with the weights of resamples drawn before; None if there are too few values.
 
-    nonnegative: whether values cannot be negative, where no bounds say so.
+    nonnegative: whether values cannot be negative, if there are no bounds.
     """
     n = len(values)
     if n < FEWEST or weights is None or not np.isfinite(values).all():
@@ -153,7 +153,7 @@ def ends(
     span: Bounds = (-math.inf, math.inf),
     nonnegative: bool = False,
 ) -> tuple[float, float]:
-    """The ends of `student_interval`, with standard errors of the statistic and its resamples from the influences."""
+    """The ends of `student_interval`, with standard errors of the statistic and its resamples from influences."""
     n = len(influence)
     centred = influence - influence.mean()
     size = float(np.abs(centred).max())
@@ -175,7 +175,7 @@ def ends(
 
 
 def resample(n: int, resamples: int, seed: int) -> Float[np.ndarray, "resamples n"]:
-    """How much each of n samples weighs in every resample; rows sum to 1. Not to be written to: calls share them."""
+    """The weight of each of n samples in every resample; rows sum to 1. Read-only: calls share the array."""
     return _drawn(n, resamples, seed) if n * resamples <= _KEPT else _drawn.__wrapped__(n, resamples, seed)
 
 
@@ -187,7 +187,7 @@ def _drawn(n: int, resamples: int, seed: int) -> np.ndarray:
 
 
 def within(low: float, high: float, bounds: Bounds | None) -> Bounds:
-    """The interval, cut to what the quantity may be; NaN stays NaN."""
+    """The interval clipped to the bounds; NaN stays NaN."""
     if bounds is None or math.isnan(low) or math.isnan(high):
         return low, high
     return min(max(low, bounds[0]), bounds[1]), max(min(high, bounds[1]), bounds[0])
@@ -197,7 +197,7 @@ def check_samples(samples: np.ndarray) -> int:
     """The number of samples; raises InvalidArgumentError below 2."""
     n = len(samples)
     if n < 2:
-        raise InvalidArgumentError(f"{n} samples were given; an interval needs at least {FEWEST}")
+        raise InvalidArgumentError("samples", n, f"at least {FEWEST} for an interval", verb="has length")
     return n
 
 
@@ -212,9 +212,9 @@ def table_interval(
     level: float,
     bounds: Bounds | None = None,
 ) -> tuple[float, float]:
-    """The interval of the mean of all entries, which lie between `bounds`; (NaN, NaN) where there is none.
+    """The interval of the mean of all entries, which lie between `bounds`; (NaN, NaN) if there is none.
 
-    There is none where rows or columns are fewer than 5, and none of equal entries unless both bounds are finite.
+    There is none for fewer than 5 rows or columns, or for equal entries unless both bounds are finite.
     """
     E, n = table.shape
     if min(E, n) < FEWEST or not np.isfinite(table).all():
@@ -238,6 +238,6 @@ def table_interval(
 
 
 def _reach(means: np.ndarray, weights: np.ndarray, mean: float, level: float, nonnegative: bool) -> tuple[float, float]:
-    """How far the interval of these means reaches below and above `mean`; not at all where all are equal."""
+    """Distances from `mean` to the ends of the interval of these means; 0 if all are equal."""
     low, high = interval_of_mean(means, weights, level, None, nonnegative)
     return (0.0, 0.0) if math.isnan(low) else (max(mean - low, 0.0), max(high - mean, 0.0))

@@ -1,4 +1,4 @@
-"""A number and its confidence interval. Where samples are too few or too alike to give one, its ends are NaN."""
+"""A number and its confidence interval, whose ends are NaN if samples are too few or too alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from equitangents.validation import check_number, check_whole
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its interval, at the confidence that is said; both ends are NaN where there is no interval."""
+    """A value and its interval at `confidence`; both ends are NaN if there is no interval."""
 
     value: float
     low: float
@@ -28,17 +28,17 @@ class Estimate:
 
     @property
     def has_interval(self) -> bool:
-        """Whether the samples were enough for an interval."""
+        """Whether there is an interval."""
         return not (math.isnan(self.low) or math.isnan(self.high))
 
     def times(self, factor: float) -> Estimate:
-        """This number and its interval in other units; `factor` is positive."""
+        """This value and its interval multiplied by a positive factor."""
         return Estimate(factor * self.value, factor * self.low, factor * self.high, self.confidence)
 
     def over(self, other: Estimate) -> Estimate:
-        """This positive number over another one that is independent of it: half widths of logarithms add as squares.
+        """The ratio of this positive value to an independent one: half widths of logarithms add in quadrature.
 
-        No interval where an end is not finite and positive; over 0 not a number.
+        No interval if an end is not finite and positive; NaN for a denominator of 0.
 
         >>> Estimate(4.0, 2.0, 8.0).over(Estimate(1.0, 1.0, 1.0)).interval
         (2.0, 8.0)
@@ -52,17 +52,17 @@ class Estimate:
 
 
 def exactly(value: float) -> Estimate:
-    """A number that no sampling enters."""
+    """An exact value, without sampling error."""
     return Estimate(float(value), float(value), float(value))
 
 
 def no_interval(value: float, confidence: float = 0.95) -> Estimate:
-    """A number from samples that give no interval."""
+    """A value without an interval."""
     return Estimate(float(value), math.nan, math.nan, confidence)
 
 
 def shared_level(tests: int, confidence: float = 0.95) -> float:
-    """The confidence of each of `tests` intervals that lets all hold together at `confidence` (Bonferroni)."""
+    """The confidence of each of `tests` intervals such that all hold together at `confidence` (Bonferroni)."""
     check_confidence(confidence)
     return 1 - (1 - confidence) / max(tests, 1)
 
@@ -70,7 +70,7 @@ def shared_level(tests: int, confidence: float = 0.95) -> float:
 def t_interval(
     values: Float[np.ndarray, " n"], confidence: float = 0.95, bounds: tuple[float, float] = (-np.inf, np.inf)
 ) -> Estimate:
-    """mean ± t s/√n over what was repeated, kept within `bounds`; none for a single value, and where all are equal.
+    """mean ± t s/√n over repetitions, clipped to `bounds`; no interval for a single value, or if all are equal.
 
     Each value is itself a mean, or a paired difference of means, over many inputs, so that Student's t holds for as few
     as five.
@@ -89,12 +89,12 @@ def t_interval(
 
 
 def check_confidence(confidence: object) -> None:
-    """Raise unless this is a share of the truths that intervals can hold, between 0 and 1."""
+    """Raise unless the value is a coverage probability strictly between 0 and 1."""
     check_number("confidence", confidence, "a number between 0 and 1", lambda c: 0 < c < 1)
 
 
 def check_resampling(confidence: object, resamples: object, seed: object) -> None:
-    """Raise unless an interval of this confidence can be found from so many resamples, drawn by this seed."""
+    """Raise unless confidence, number of resamples and seed are valid."""
     check_confidence(confidence)
     check_whole("resamples", resamples, 1)
     check_whole("seed", seed, 0)

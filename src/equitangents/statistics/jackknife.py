@@ -1,7 +1,7 @@
 """Squared means without sampling bias, with jackknife intervals.
 
-An ensemble's mean of M members is never exactly invariant: sampling leaves 1/M of the members' variance. What is
-tested is the mean over infinitely many members, whose squared size the U-statistic below estimates without bias.
+An ensemble's mean of M members is never exactly invariant: sampling leaves 1/M of the members' variance. The quantity
+of interest is the mean over infinitely many members; the U-statistic below is an unbiased estimate of its square.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def squared_mean(deviations: Float[np.ndarray, "members values"], *, confidence:
 
 
 def bias_fraction(deviations: Float[np.ndarray, "members values"], *, confidence: float = 0.95) -> Estimate:
-    """Share of the members' mean square that averaging infinitely many members leaves: (E d)² / E d²."""
+    """Fraction of the members' mean square that remains in the mean of infinitely many members: (E d)² / E d²."""
     return second_moment_share(deviations, deviations, confidence=confidence)
 
 
@@ -62,10 +62,10 @@ def quotient_of_squared_means(
     *,
     confidence: float = 0.95,
 ) -> Estimate:
-    """(E d)² of one ensemble over that of another, independent one.
+    """(E d)² of one ensemble divided by that of another, independent one.
 
-    The interval is Fieller's, exact for normal estimates of both; unbounded (not decidable) where the denominator's
-    interval holds 0.
+    The interval is Fieller's, exact for normal estimates of both; unbounded (not decidable) if the denominator's
+    interval contains 0.
     """
     a, b = (squared_mean(d, confidence=confidence) for d in (numerator, denominator))
     variance_a, variance_b = (max(e.high - e.value, e.value - e.low) ** 2 for e in (a, b))  # already times t²
@@ -82,8 +82,8 @@ def quotient_of_squared_means(
 def jackknife(value: float, left_out: Float[np.ndarray, " members"], level: float) -> Estimate:
     """`value` with the studentised interval of its pseudo-values; left_out: the statistic without each member in turn.
 
-    No interval below 5 members, and where leaving out any member changes nothing by more than rounding: then it is the
-    number itself, since members do not differ.
+    No interval for fewer than 5 members. If no member changes the value by more than rounding, both ends are the value
+    itself.
     """
     count = len(left_out)
     if count < FEWEST:
@@ -97,11 +97,11 @@ def jackknife(value: float, left_out: Float[np.ndarray, " members"], level: floa
 
 
 def _safe(found: Estimate, deviations: np.ndarray, unit: float) -> Estimate:
-    """The interval widened by that of the length ‖E d‖ and by the spread of v where E d = 0, in units of `unit`.
+    """The interval widened by that of the length ‖E d‖ and by the standard deviation of v at E d = 0, with unit `unit`.
 
     Near 0 a squared mean v is skewed, and the jackknife's error vanishes with it. √(v + √(tr Σ²)/M) ± t √(λ/M), with
-    the variance λ = tr Σ²/tr Σ along E d, is Student's interval where members differ in one direction; where members
-    are skewed along it, its steps are as much longer as those of the interval of their mean.
+    the variance λ = tr Σ²/tr Σ along E d, is Student's interval if members differ in one direction; if members
+    are skewed along it, its half widths are scaled as those of the interval of their mean.
     """
     if not found.has_interval:
         return found
@@ -123,7 +123,7 @@ def _safe(found: Estimate, deviations: np.ndarray, unit: float) -> Estimate:
 
 
 def _stretch(deviations: np.ndarray, t: float, level: float) -> tuple[float, float]:
-    """How many times Student's the interval of the mean along ‖E d‖ reaches below and above; at least once."""
+    """Ratios, at least 1, of the lower and upper half width of the interval of ‖E d‖ to Student's."""
     mean = deviations.mean(axis=0)
     size = float(np.linalg.norm(mean))
     if size == 0:
@@ -137,7 +137,7 @@ def _stretch(deviations: np.ndarray, t: float, level: float) -> tuple[float, flo
 
 
 def _members(name: str, values: npt.ArrayLike) -> Float[np.ndarray, "members values"]:
-    """`values` in float64: small whole numbers overflow when squared, and differences of float32 sums lose digits."""
+    """`values` in float64: squares of small integers overflow, and differences of float32 sums lose digits."""
     if np.iscomplexobj(values):
         raise InvalidTypeError(name, np.asarray(values).dtype, "real numbers", verb="has dtype")
     found = np.asarray(values, dtype=np.float64)

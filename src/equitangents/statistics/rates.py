@@ -30,7 +30,7 @@ def log_ratio(
 ) -> Estimate:
     """Ratio of the geometric means of two independent positive samples, with Welch's interval on the logarithms.
 
-    Not a number where a sample holds 0 or infinity; no interval where one has fewer than 5 values.
+    NaN if a sample contains 0 or infinity; no interval if one has fewer than 5 values.
     """
     check_confidence(confidence)
     for name, sample in (("numerator", numerator), ("denominator", denominator)):
@@ -63,10 +63,10 @@ def excess_exponent(
     """Exponent a of means ∝ x^a, by weighted least squares on logarithms; the interval is over independent samples.
 
     `samples[i]` are independent values whose mean is the quantity at x[i]; weights are those of the logarithms' errors.
-    The interval is the studentised bootstrap's over all points, with t of as few degrees as the fewest values give:
-    weights and errors come of those. It covers 95 % from 5 values a point on where they scatter as normal ones do;
-    where as log-normal ones (σ = 1) from 10 on, and 91 %: logarithms of their means are biased. Not a number where any
-    interval of a mean holds 0: then there is no excess to speak of.
+    The interval is a studentised bootstrap over all points, with Student's t for the degrees of freedom of the smallest
+    sample, which determines weights and errors. Its coverage is 95 % from 5 normally distributed values per point on;
+    for log-normal ones (σ = 1) 91 % from 10 on, since logarithms of means are biased. NaN if the interval of any mean
+    contains 0: then there is no excess to fit.
     """
     samples = [np.asarray(s, dtype=np.float64) for s in samples]
     ends = np.array([mean_interval(s, confidence=confidence, resamples=resamples, seed=seed) for s in samples])
@@ -94,7 +94,7 @@ def excess_exponent(
 
 
 def _squares(samples: list[np.ndarray], means: np.ndarray, resamples: int, seed: int) -> list[np.ndarray]:
-    """The squared standard error of every resample's logarithm, point by point."""
+    """The squared standard error of the logarithm for every resample, point by point."""
     found = []
     for i, s in enumerate(samples):
         variance = resample(len(s), resamples, seed + i) @ (s - s.mean()) ** 2 - (means[:, i] - s.mean()) ** 2

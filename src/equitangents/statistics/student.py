@@ -4,16 +4,16 @@ Student's t          θ ± t s
 bootstrap-t          quantiles of (θ* − θ)/s* over resamples, at 0.22 of the tail (Efron & Tibshirani 1993, chapter 12)
 t of the logarithm   θ exp(± t s/θ) for positive samples, at 0.17 of the tail
 
-The parts of the tail are those of 10 samples and grow to 1. Fewer than 10 samples often lean to the wrong side: of
-them both sides are widened, by the bootstrap to at most 2.7 times Student's, and the logarithm stands at 0.35 of the
-tail. Of more, the short side is Student's, of positive samples with a long upper tail that of the logarithm, which
-stays positive where values cannot be negative, or so many samples of one sign are no accident.
+These tail fractions hold for 10 samples and grow to 1. Fewer than 10 samples often lean to the wrong side: then both
+sides are widened, by the bootstrap to at most 2.7 times Student's, and the logarithm is at 0.35 of the tail. For more
+samples, the short side is Student's, or for positive samples with a long upper tail that of the logarithm, which stays
+positive if values cannot be negative, or if so many samples of one sign cannot be chance.
 
-Student's t alone covers the mean of 10 lognormal values (σ = 1) in 83 % of samples in place of 95 %. What these ends
-cover is tested in tests/statistics/test_coverage.py; heavier tails than that still miss.
-Resamples without any spread tell nothing of t: where they reach into the tail (nearly all values alike, as
-counts are), the end is that of Clopper & Pearson on the values' range. Fewer than 5 samples give no interval, and
-neither do samples that are all equal, unless the quantity is known to lie between bounds.
+Student's t for the mean of 10 lognormal values (σ = 1) covers it in 83 % of samples instead of 95 %. The coverage of
+these ends is tested in tests/statistics/test_coverage.py; it is too low for heavier tails.
+Resamples without variance say nothing about t: if they reach into the tail (nearly all values alike, such as
+counts), the end is that of Clopper & Pearson on the values' range. Fewer than 5 samples, and samples that are all
+equal, give no interval, unless the quantity has known bounds.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def student_interval(
     nonnegative: bool = False,
     span: tuple[float, float] | None = None,
 ) -> tuple[float, float]:
-    """(low, high) about `value` with its standard error from so many samples; NaN, NaN where there is none.
+    """(low, high) about `value` with its standard error from `samples` samples; (NaN, NaN) if there is none.
 
-    skew: its sign is that of the longer tail. resampled, errors: the statistic and its standard error of every
-    resample. positive: whether all samples are. nonnegative: whether they cannot but be. span: the range that the
-    samples' values take.
+    skew: its sign is that of the longer tail. resampled, errors: the statistic and its standard error for every
+    resample. positive: whether all samples are positive. nonnegative: whether they cannot be negative. span: the
+    range of the samples' values.
     """
     if samples < FEWEST or not (math.isfinite(value) and math.isfinite(error)) or error <= 0:
         return math.nan, math.nan
@@ -86,7 +86,7 @@ def student_interval(
 
 
 def binomial_ends(value: float, samples: int, confidence: float, span: tuple[float, float]) -> tuple[float, float]:
-    """Clopper & Pearson's interval of a mean of values between the ends of `span`, as if all of them lay there.
+    """Clopper & Pearson's interval of a mean of values in `span`, as if all values were at its ends.
 
     >>> [round(end, 3) for end in binomial_ends(1.0, 5, 0.95, (0.0, 1.0))]
     [0.478, 1.0]

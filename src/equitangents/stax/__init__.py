@@ -1,4 +1,4 @@
-"""The names of neural-tangents' `stax`, over the layers of `equitangents.nn`.
+"""The functions of neural-tangents' `stax`, implemented by the layers of `equitangents.nn`.
 
 ```python
 from equitangents import stax

@@ -1,7 +1,7 @@
-"""Kernels of layers over all pairs of positions, by `kernels.structured` in JAX, for what networks of `nn` do not take.
+"""Kernels of layers over all pairs of positions, by `kernels.structured` in JAX, where networks of `nn` do not suffice.
 
-That is several inputs, kernels that other kernels are made of, outputs on positions, and kernels of each input with
-itself beside those between them. In double precision, or inside JAX programs in that of the inputs.
+These cases are several inputs, kernels computed from other kernels, outputs on positions, and kernels of each input
+with itself. Computed in double precision, or inside JAX programs in the inputs' precision.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class InputPair(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Start of one field: inputs or kernels, the adjacency matrices of both sets of inputs, its signal."""
+    """Initial state of one field: inputs or kernels, the adjacency matrices of both sets of inputs, its signal."""
 
     field: InputPair | FieldKernels
     graphs: tuple[ArrayLike | None, ...]
@@ -67,7 +67,7 @@ def evaluated(
     mask_constant: float | None,
     patterns: tuple[Tree, Tree],
 ) -> Tree:
-    """Apply to inputs or Kernels: a `Kernel`, of several outputs several, in the inputs' container."""
+    """The `Kernel` of inputs or Kernels after the layers; for several outputs, several, in the inputs' container."""
     nodes, ones, twos = sides(node, x1, x2)
     kernels = [x for x in ones if isinstance(x, Kernel)]
     leaves = jax.tree.leaves((x1, x2))
@@ -144,7 +144,7 @@ def _check_memory(n1: int, n2: int, count: int) -> None:
 def _start(
     node: Node, x1: Input | Kernel, x2: Input | None, mask_constant: float | None, patterns: tuple[Tree, Tree]
 ) -> Start:
-    """What a field begins with."""
+    """The initial state of a field."""
     if isinstance(x1, Kernel):
         return _start_of_kernel(node, x1, patterns)
     check_convention(x1, x2)
@@ -199,7 +199,7 @@ def _from_positions(values: ArrayLike, grid: Shape) -> ArrayLike:
 
 @partial(jax.jit, static_argnums=0)
 def _run(ops: tuple[Tree, ...], fields: list[InputPair | FieldKernels], graphs: tuple[Tree, ...], alike: Tree) -> Tree:
-    """The `FieldKernels` of each field that comes out; `alike`: whether both sets of inputs are one."""
+    """The `FieldKernels` of each output field; `alike`: whether both sets of inputs are the same."""
     states = tuple(state_of_kernels(f) if isinstance(f, FieldKernels) else state_of_inputs(*f) for f in fields)
     n1, n2 = states[0].pairs[-1].e.shape[2:]
     same = jnp.eye(n1, n2, dtype=bool) & alike & (n1 == n2)

@@ -1,4 +1,4 @@
-"""`Kernel`, what kernel_fn(x1, x2, None) gives; inputs with axes in any order, masks and graphs."""
+"""`Kernel`, the result of kernel_fn(x1, x2, None); inputs with axes in any order, masks and graphs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from equitangents.structured import NEURAL_TANGENTS, Graphs, Masked, is_structur
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """Kernels between two sets of inputs, with what a further kernel_fn needs.
+    """Kernels between two sets of inputs, with the data that a further kernel_fn needs.
 
     `nngp` and `ntk` (N1, N2), or over positions (N1, N2, H, H, W, W, …).
     `cov1`, `cov2`: kernels of each input with itself, (N1, …); cov2 is None
-    where x2 is. `shape1`, `shape2`: of the outputs. `mask1`, `mask2`: True where a position is missing, (N, …, 1),
+    if x2 is. `shape1`, `shape2`: shapes of the outputs. `mask1`, `mask2`: True for missing positions, (N, …, 1),
     or None.
     """
 
@@ -62,7 +62,7 @@ _SAME = 1e-12  # inputs that differ by less are one, as in neural-tangents
 
 
 def moved(x: ArrayLike, axes: Axes | None, *, back: bool = False) -> ArrayLike:
-    """An array with the batch first and the channels last; `back`: one that has them so, with these axes."""
+    """An array with its axes moved to batch first and channels last; `back`: the inverse."""
     if axes is None or axes == (0, -1):
         return x
     named = [axis % x.ndim for axis in axes if axis is not None]
@@ -72,13 +72,13 @@ def moved(x: ArrayLike, axes: Axes | None, *, back: bool = False) -> ArrayLike:
 
 
 def moved_shape(shape: Shape, axes: Axes | None, *, back: bool = False) -> Shape:
-    """A shape with the batch first and the channels last, or back; sizes may be -1."""
+    """A shape with the batch first and the channels last; `back`: the inverse. Sizes may be -1."""
     order = np.empty(range(1, len(shape) + 1))
     return tuple(shape[n - 1] for n in moved(order, axes, back=back).shape)
 
 
 class RawInputs(NamedTuple):
-    """Inputs x (N, *grid, C), which positions there are, (N, *grid) or None, and graphs, (N, P, P) or None."""
+    """Inputs x (N, *grid, C), a mask of existing positions (N, *grid) or None, and graphs (N, P, P) or None."""
 
     x: ArrayLike
     mask: ArrayLike | None = None
@@ -86,7 +86,7 @@ class RawInputs(NamedTuple):
     own: Masked | Graphs | None = None  # as they were given
 
     def of_network(self) -> Input | None:
-        """The input of a network of `nn`; None for graphs on grids."""
+        """The same as an input of a network of `nn`; None for graphs on grids."""
         if self.own is not None:
             return self.own
         if self.graphs is not None:
@@ -95,8 +95,9 @@ class RawInputs(NamedTuple):
 
 
 def raw_inputs(x: Input, node: Node, mask_constant: float | None, pattern: Tree) -> RawInputs:
-    """Inputs of a network with the batch first and channels last; entries that are `mask_constant` are zeros, and
-    positions all of whose entries are so are missing."""
+    """Inputs of a network, batch first, channels last: entries equal to `mask_constant` become zeros, and positions
+    with only these are missing.
+    """
     if isinstance(x, (Masked, Graphs)):
         return RawInputs(x.x, x.mask, x.adjacency, x)
     if not hasattr(x, "shape"):
@@ -120,7 +121,7 @@ def raw_inputs(x: Input, node: Node, mask_constant: float | None, pattern: Tree)
 
 
 def sides(node: Node, x1: Tree, x2: Tree = None) -> tuple[tuple[Node, ...], tuple[Tree, ...], tuple[Tree, ...]]:
-    """(what reads each of several inputs, or the only one, these inputs x1, and x2 of each)."""
+    """For each of several inputs, or the only one: (the nodes that read them, the inputs x1, the inputs x2)."""
     if not isinstance(x1, tuple | list):
         return (node,), (x1,), (x2,)
     nodes = node.readers(len(x1))
@@ -130,7 +131,7 @@ def sides(node: Node, x1: Tree, x2: Tree = None) -> tuple[tuple[Node, ...], tupl
 
 
 def alike(ones: Sequence[Input | Kernel], twos: Sequence[Input | None]) -> bool | jax.Array:
-    """Whether both sets of inputs are one; a JAX number where they are traced; of `Masked` ones only if given once."""
+    """Whether both sets of inputs are one, as a JAX value if they are traced; for `Masked` only if x2 is None."""
     found = [_alike(x1, x2) for x1, x2 in zip(ones, twos, strict=True)]
     return found[0] if all(each is found[0] for each in found) else jnp.all(jnp.asarray(found))
 
@@ -149,7 +150,7 @@ def _alike(x1: Tree, x2: Tree) -> Tree:
 
 
 def check_convention(*inputs: Input | None) -> None:
-    """Raise NotImplementedError for masks of another convention than neural-tangents'."""
+    """Raise NotImplementedError for masks with a convention other than neural-tangents'."""
     for x in inputs:
         if is_structured(x) and x.mask is not None and x.convention != NEURAL_TANGENTS:
             raise NotImplementedError(
@@ -165,7 +166,7 @@ def refuse_keywords(name: str, keywords: Iterable[str]) -> None:
 
 
 def branches_of(parts: Sequence[Signal]) -> Branches:
-    """Independent inputs side by side."""
+    """Signals of independent inputs as `Branches`."""
     return Branches(tuple(parts), tuple(frozenset({("input", i)}) for i in range(len(parts))))
 
 
@@ -176,7 +177,7 @@ def signal_of(shape: Sequence[int]) -> Signal:
 
 
 def signal_and_batch(node: Node, shape: Tree) -> tuple[int, Signals]:
-    """(number of inputs, signal) of a shape, or of several in a tuple or a list."""
+    """(number of inputs, signal) for a shape, or for several in a tuple or a list."""
     nodes, shapes, _ = ((node,), (shape,), ()) if _is_shape(shape) else sides(node, shape)
     if not all(map(_is_shape, shapes)):
         raise NotImplementedError("inputs within several inputs are not here; give all of them in one tuple")
@@ -190,7 +191,7 @@ def _is_shape(shape: Tree) -> bool:
 
 
 def shape_after(node: Node, signal: Signals, batch: int) -> Tree:
-    """The shape of the outputs, or a list of several."""
+    """The shape of the outputs, or a list of shapes for several."""
     if signal.several:
         return [shape_after(node, part, batch) for part in signal.parts]
     return moved_shape((batch, *signal.array_shape), node.axes_after(node.axes_before), back=True)

@@ -1,4 +1,4 @@
-"""Layers under neural-tangents' names: each is a layer of `equitangents.nn`, or some in a row.
+"""Layers under neural-tangents' names: each is a layer of `equitangents.nn`, or a sequence of them.
 
 Arguments are neural-tangents': settings, windows, axes; those without a counterpart raise NotImplementedError.
 """
@@ -36,14 +36,14 @@ AggregateImplementation = Enum("AggregateImplementation", {"DENSE": "DENSE", "SP
 
 
 def axes(batch_axis: int, channel_axis: int) -> Axes | None:
-    """The axes of inputs, None where they are the usual ones: batch first, channels last."""
+    """The axes of inputs; None for the default (batch first, channels last)."""
     return None if (batch_axis, channel_axis) == (0, -1) else (batch_axis, channel_axis)
 
 
 def weights(
     channels: int, W_std: float, b_std: float | None, parametrisation: str, s: Sequence[int]
 ) -> tuple[int, dict[str, Any]]:
-    """Channels and weights of a layer; b_std None is no bias, 0.0 one that starts at 0."""
+    """Channels and weights of a layer; b_std None: no bias; 0.0: a trained bias that starts at 0."""
     how = parametrisation.lower()
     settings = {"W_std": W_std, "b_std": b_std or 0.0, "parametrisation": how}
     if how != "standard":
@@ -52,7 +52,7 @@ def weights(
 
 
 def padded(padding: str) -> str:
-    """Our name of a padding."""
+    """Name of a padding in `nn`."""
     name = str(padding).rsplit(".", maxsplit=1)[-1].upper()
     only("padding", name, *_PADDINGS, instead=f"use one of {', '.join(_PADDINGS)}")
     return _PADDINGS[name]
@@ -61,7 +61,7 @@ def padded(padding: str) -> str:
 def windows(
     window: Sequence[int], strides: Sequence[int] | None, numbers: Sequence[str | None] | None
 ) -> tuple[tuple[int, ...], tuple[int, ...], Axes | None, Axes | None]:
-    """(window, strides, axes of the input, axes of the output): dimensions in the order that the input has them in."""
+    """(window, strides, axes of the input, axes of the output), with dimensions in the order of the input."""
     window = tuple(window)
     strides = (1,) * len(window) if strides is None else tuple(strides)
     if numbers is None:
@@ -84,7 +84,7 @@ def windows(
 
 
 def pooled_axes(before: Axes | None) -> Axes | None:
-    """The axes after all positions are gone."""
+    """The axes after pooling over all positions."""
     if before is None:
         return None
     batch, channel = before
@@ -110,7 +110,7 @@ def Dense(
     parameterization: str = "ntk",
     s: tuple[int, int] = (1, 1),
 ) -> StaxLayer:
-    """`nn.Dense`: a matrix at each position. In standard parametrisation b_std=0.0 is a bias that is trained."""
+    """`nn.Dense`: the same matrix at each position. In standard parametrisation b_std=0.0 is a trained bias."""
     channels, how = weights(out_dim, W_std, b_std, parameterization, s)
     return triple("Dense", nn.Dense(channels, **how), before=axes(batch_axis, channel_axis))
 
@@ -126,9 +126,9 @@ def Conv(
     parameterization: str = "ntk",
     s: tuple[int, int] = (1, 1),
 ) -> StaxLayer:
-    """`nn.Conv`: padding "SAME" is our "zero", "CIRCULAR" our "circular", "VALID" our "valid".
+    """`nn.Conv`: padding "SAME" is `nn`'s "zero", "CIRCULAR" its "circular", "VALID" its "valid".
 
-    A window of no dimensions is a `Dense`.
+    A window without dimensions is a `Dense`.
     """
     channels, how = weights(out_chan, W_std, b_std, parameterization, s)
     window, stride, before, after = windows(filter_shape, strides, dimension_numbers)
@@ -164,7 +164,7 @@ def AvgPool(
 ) -> StaxLayer:
     """`nn.AvgPool` with default stride 1 (in `nn` the window).
 
-    normalize_edges=True divides at the borders of "SAME" padding by how many positions of a window lie on the grid.
+    normalize_edges=True divides by the number of the window's positions inside the grid, at borders of "SAME" padding.
     """
     pool = mean_pool(window_shape, strides, padding)
     inner = normalize_edges and pool.padding == "zero"
@@ -178,7 +178,7 @@ def SumPool(
     batch_axis: int = 0,
     channel_axis: int = -1,
 ) -> StaxLayer:
-    """`nn.AvgPool` times the size of the window, by `nn.Scale`; blocks of `nn.SumPool` where these do not overlap."""
+    """`nn.AvgPool` times the window's size (`nn.Scale`); `nn.SumPool` if windows do not overlap."""
     pool, before = mean_pool(window_shape, strides, padding), axes(batch_axis, channel_axis)
     if pool.stride == pool.window and pool.padding == "valid":
         return triple("SumPool", nn.SumPool(pool.window), before=before)
@@ -198,7 +198,7 @@ def GlobalSumPool(batch_axis: int = 0, channel_axis: int = -1) -> StaxLayer:
 
 
 def Flatten(batch_axis: int = 0, batch_axis_out: int = 0) -> StaxLayer:
-    """`nn.Flatten`: all positions' channels side by side."""
+    """`nn.Flatten`: the channels of all positions in one vector."""
     if batch_axis_out not in (0, 1, -1, -2):
         raise InvalidArgumentError("batch_axis_out", batch_axis_out, "0 or 1, since what comes out has two axes")
     after = (1, 0) if batch_axis_out % 2 else (0, -1)
@@ -219,12 +219,12 @@ def Aggregate(
     to_dense: Callable[[Tree], ArrayLike] | None = None,
     implementation: str = "DENSE",
 ) -> StaxLayer:
-    """`nn.Aggregate`: give the graphs as `pattern=`, weights (N, tails, heads) of the edges of each input.
+    """`nn.Aggregate`: pass the graphs as `pattern=`, weights (N, tails, heads) of the edges of each input.
 
-    Without a pattern it changes nothing. Nodes are all positions, on grids a pattern is (N, H, W, H, W); with
-    `aggregate_axis` those along some axes, for each place along the others. The pattern is what `to_dense` makes of
-    it; with implementation="SPARSE" it is a list of edges, whole numbers (N, edges, dimensions, 2), of which those with
-    a negative number count for nothing.
+    Without a pattern it is the identity. Nodes are all positions (on grids a pattern is (N, H, W, H, W)), or with
+    `aggregate_axis` the positions along these axes, for each place along the others. The pattern is passed through
+    `to_dense`; with implementation="SPARSE" it is a list of edges, integers (N, edges, dimensions, 2), in which edges
+    with a negative number are ignored.
     """
     along = None if aggregate_axis is None else tuple(np.atleast_1d(aggregate_axis).tolist())
     sparse = AggregateImplementation(implementation) is AggregateImplementation.SPARSE
@@ -249,7 +249,7 @@ def GlobalSelfAttention(
     channel_axis: int = -1,
     **keywords: object,
 ) -> StaxLayer:
-    """`nn.Attention`: linear scaling with tied keys and queries, or root scaling where attention is "IDENTITY"."""
+    """`nn.Attention`: linear scaling with tied keys and queries, or root scaling for the mechanism "IDENTITY"."""
     only("pos_emb_type", pos_emb_type, "NONE", instead="give positions as channels of the input")
     unread = ("pos_emb_p_norm", "pos_emb_decay_fn", "n_chan_pos_emb", "W_pos_emb_std", "val_pos_emb")
     if keywords and not set(keywords) <= set(unread):
@@ -276,9 +276,9 @@ def GlobalSelfAttention(
 def LayerNorm(
     axis: int | Sequence[int] = -1, eps: float = 1e-12, batch_axis: int = 0, channel_axis: int = -1
 ) -> StaxLayer:
-    """`nn.LayerNorm` over the channels, and over as many dimensions of positions as `axis` names.
+    """`nn.LayerNorm` over the channels, and over the position dimensions in `axis`.
 
-    axis=-1 are channels, axis=(1, 2, 3) channels and all positions of images, axis=(1, 3) channels and rows.
+    axis=-1: channels; axis=(1, 2, 3): channels and all positions of images; axis=(1, 3): channels and rows.
     """
     wanted = (axis,) if isinstance(axis, int) else tuple(axis)
     usual = wanted == (-1,) and channel_axis == -1
@@ -287,7 +287,7 @@ def LayerNorm(
 
 
 def Dropout(rate: float, mode: str = "train") -> StaxLayer:
-    """`nn.Dropout`: here as there `rate` is the share that is kept, whereas `nn.Dropout` takes the share dropped."""
+    """`nn.Dropout`, whose `rate` is the fraction dropped; here, as in neural-tangents, it is the fraction kept."""
     return triple("Dropout", nn.Dropout(1.0 - rate, mode))
 
 
@@ -297,17 +297,17 @@ def FanOut(num: int) -> StaxLayer:
 
 
 def FanInSum() -> StaxLayer:
-    """`nn.Sum`; branches that are not independent are refused, where neural-tangents adds their kernels."""
+    """`nn.Sum`; raises for branches that are not independent, where neural-tangents adds their kernels."""
     return triple("FanInSum", nn.Sum())
 
 
 def FanInConcat(axis: int = -1) -> StaxLayer:
-    """Branches side by side along channels: `nn.Concatenate`; `axis` is that of the channels, which are last."""
+    """`nn.Concatenate`: the concatenated channels of branches; `axis` must be the channels' axis, the last."""
     return triple("FanInConcat", nn.Concatenate() if axis == -1 else own_layers.JoinOverAxis(axis))
 
 
 def Relu(do_stabilize: bool = False) -> StaxLayer:
-    """`nn.Relu`; `do_stabilize` is not needed."""
+    """`nn.Relu`; `do_stabilize` has no effect."""
     return triple("Relu", nn.Relu())
 
 
@@ -317,7 +317,7 @@ def LeakyRelu(alpha: float, do_stabilize: bool = False) -> StaxLayer:
 
 
 def ABRelu(a: float, b: float, do_stabilize: bool = False) -> StaxLayer:
-    """a·min(x, 0) + b·max(x, 0): `nn.LeakyRelu` times b, of -x where b is 0 or so small that a/b might overflow."""
+    """a·min(x, 0) + b·max(x, 0): `nn.LeakyRelu` times b, of -x if b is 0 or so small that a/b might overflow."""
     if abs(b) > 1e-6 * abs(a):
         return triple("ABRelu", *_times(1.0, nn.LeakyRelu(a / b), b))
     return triple("ABRelu", nn.Scale(-1.0), nn.LeakyRelu(b / a) if b else nn.Relu(), nn.Scale(-a))
@@ -336,12 +336,12 @@ def Erf(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> StaxLayer:
 
 
 def Sigmoid_like() -> StaxLayer:
-    """0.5 erf(x/2.402) + 0.5, near to the logistic sigmoid, which is `nn.Elementwise(jax.nn.sigmoid)`."""
+    """0.5 erf(x/2.402) + 0.5, close to the logistic sigmoid, which is `nn.Elementwise(jax.nn.sigmoid)`."""
     return triple("Sigmoid_like", *_times(1 / _SIGMOID, own_layers.Raised(nn.Erf(), 1.0), 0.5))
 
 
 def Gelu(approximate: bool = False) -> StaxLayer:
-    """`nn.Gelu`, exact; approximate=True by `nn.Elementwise`."""
+    """`nn.Gelu`, exact; approximate=True uses `nn.Elementwise`."""
     if approximate:
         return triple("Gelu", nn.Elementwise(lambda x: jax.nn.gelu(x, approximate=True)))
     return triple("Gelu", nn.Gelu())
@@ -380,7 +380,7 @@ def Gaussian(a: float = 1, b: float = -1) -> StaxLayer:
 
 
 def ExpNormalized(gamma: float = 1, shift: float = -1, do_clip: bool = False) -> StaxLayer:
-    """`nn.Exponential` with the kernel √(q q') exp(gamma (cos θ + shift)); here it has a finite form, too."""
+    """`nn.Exponential` with the kernel √(q q') exp(gamma (cos θ + shift)); it also has a finite-width form."""
     layers: tuple[Layer, ...] = (nn.Exponential(gamma),)
     if shift != -1:
         layers += (nn.Scale(math.exp(gamma * (shift + 1) / 2)),)
@@ -390,13 +390,13 @@ def ExpNormalized(gamma: float = 1, shift: float = -1, do_clip: bool = False) ->
 def Hermite(degree: int) -> StaxLayer:
     """`nn.Hermite`, exact for every variance.
 
-    Kernels of neural-tangents are K^degree whatever the variance, which is the function's own for variance 1 alone.
+    neural-tangents' kernel is K^degree for all variances, which is correct only for variance 1.
     """
     return triple("Hermite", nn.Hermite(degree))
 
 
 def Monomial(degree: int) -> StaxLayer:
-    """`nn.Monomial`: x to this power."""
+    """`nn.Monomial`: x to the power `degree`."""
     return triple("Monomial", nn.Monomial(degree))
 
 
@@ -420,19 +420,19 @@ def Elementwise(
 def ElementwiseNumerical(
     fn: Callable[[jax.Array], jax.Array], deg: int, df: object = None, do_backprop: bool = False
 ) -> StaxLayer:
-    """`nn.Elementwise`: integrals to its tolerance, 1e-6, whatever `deg`, the number of nodes of neural-tangents."""
+    """`nn.Elementwise`: integrals to its tolerance, 1e-6; neural-tangents' number of nodes `deg` has no effect."""
     return triple("ElementwiseNumerical", nn.Elementwise(fn))
 
 
 def Gabor() -> StaxLayer:
-    """exp(-x²) sin(x), a wave under a bump."""
+    """exp(-x²) sin(x), a sine with a Gaussian envelope."""
     return triple("Gabor", own_layers.Gabor())
 
 
 def RectifiedMonomial(degree: int) -> StaxLayer:
-    """max(x, 0) to a power: `nn.RectifiedMonomial`, of degree 1 `nn.Relu`, of degree 0 `nn.Heaviside`.
+    """max(x, 0) to the power `degree`: `nn.RectifiedMonomial`; degree 1 is `nn.Relu`, degree 0 `nn.Heaviside`.
 
-    Kernels of neural-tangents are NaN between an input and itself; here they are finite.
+    neural-tangents' kernels are NaN between an input and itself; here they are finite.
     """
     return triple(
         "RectifiedMonomial", nn.RectifiedMonomial(degree) if degree > 1 else nn.Relu() if degree else nn.Heaviside()
@@ -440,7 +440,7 @@ def RectifiedMonomial(degree: int) -> StaxLayer:
 
 
 def _times(before: float, phi: Layer, after: float) -> tuple[Layer, ...]:
-    """φ with scales around it where they are not 1."""
+    """φ with scales before and after it, except scales of 1."""
     first = () if before == 1 else (nn.Scale(before),)
     last = () if after == 1 else (nn.Scale(after),)
     return (*first, phi, *last)

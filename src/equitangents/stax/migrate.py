@@ -1,7 +1,7 @@
 """`python -m equitangents.stax.migrate script.py`: change a neural-tangents script's imports, and list its uses.
 
-The script is parsed and never run. Names are looked up in `equitangents` itself; for those that are missing the finding
-is what calling them says. Arguments are checked when the script runs.
+The script is parsed and never run. Names are looked up in `equitangents`; for missing names the finding is the error
+message of a call. Arguments are checked only when the script runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ON_GROUPS = (
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One use in a line of a script: `kind` is "unchanged", "replaced" or "by hand"."""
+    """One use of neural-tangents in a script's line: `kind` is "unchanged", "replaced" or "by hand"."""
 
     line: int
     kind: str
@@ -74,20 +74,20 @@ def migrated(source: str) -> MigrationReport:
             "script", getattr(error, "msg", str(error)), remedy=line, verb="is no Python:"
         ) from None
     except (RecursionError, MemoryError):
-        raise InvalidArgumentError("script is nested too deeply") from None
+        raise InvalidArgumentError("script", "it is nested too deeply", verb="is no Python that can be read:") from None
     return MigrationReport(sorted(script.findings), text)
 
 
 @dataclass
 class _Script(ast.NodeVisitor):
-    """Walks through a script: imports bind names to paths in neural-tangents, where "" is the package."""
+    """AST visitor of a script: imports bind names to paths in neural-tangents, "" being the package itself."""
 
     bound: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     edits: list[tuple[ast.stmt, str]] = field(default_factory=list)
 
     def visit_Import(self, node: ast.Import) -> None:
-        """`import neural_tangents as nt`."""
+        """Record `import neural_tangents as nt`."""
         names = []
         for alias in node.names:
             first, _, inner = alias.name.partition(".")
@@ -106,7 +106,7 @@ class _Script(ast.NodeVisitor):
         self._replace(node, "import " + ", ".join(names))
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        """`from neural_tangents import stax`; names that are missing stay imported from there."""
+        """Record `from neural_tangents import stax`; missing names stay imported from neural-tangents."""
         first, _, inner = (node.module or "").partition(".")
         if first == _GROUPS and not node.level:
             for alias in node.names:
@@ -133,7 +133,7 @@ class _Script(ast.NodeVisitor):
         )
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        """`nt.stax.Dense`, as a whole."""
+        """Record `nt.stax.Dense` as one name."""
         path = self._path(node)
         if path is None:
             self.generic_visit(node)
@@ -141,12 +141,12 @@ class _Script(ast.NodeVisitor):
             self._use(node, path)
 
     def visit_Name(self, node: ast.Name) -> None:
-        """A name that was imported, where it is used."""
+        """Record the use of an imported name."""
         if isinstance(node.ctx, ast.Load):
             self._use(node, self.bound.get(node.id, ""))
 
     def changed(self, source: str) -> str:
-        """The script with our imports in place of theirs; all else stays, to the last byte."""
+        """The script with the imports replaced; all other bytes are unchanged."""
         lines = source.encode().splitlines(keepends=True)
         for node, text in sorted(self.edits, key=lambda edit: (edit[0].lineno, edit[0].col_offset), reverse=True):
             first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
@@ -155,7 +155,7 @@ class _Script(ast.NodeVisitor):
         return b"".join(lines).decode()
 
     def _path(self, node: ast.expr) -> str | None:
-        """The path in neural-tangents that an expression names; None for others."""
+        """The path in neural-tangents to which an expression refers, or None."""
         if isinstance(node, ast.Name):
             return self.bound.get(node.id)
         inner = self._path(node.value) if isinstance(node, ast.Attribute) else None
@@ -176,7 +176,7 @@ class _Script(ast.NodeVisitor):
 
 
 def _why_missing(path: str) -> str:
-    """Why a name of neural-tangents does not work here, "" where it does."""
+    """Why a name of neural-tangents does not work here; "" if it does."""
     first, _, rest = path.partition(".")
     if first == _GROUPS:
         return _ON_GROUPS
@@ -186,7 +186,7 @@ def _why_missing(path: str) -> str:
 
 
 def _missing(name: str, home: Any = equitangents) -> str:
-    """What to use in place of a name that a module lacks; "" for one that it has."""
+    """The replacement for a name that a module lacks; "" if it exists."""
     found = getattr(home, name, None)
     if isinstance(found, MissingName):
         return found.remedy
@@ -196,7 +196,7 @@ def _missing(name: str, home: Any = equitangents) -> str:
 
 
 def _read(path: Path) -> tuple[str, str]:
-    """(text, encoding) of a script; line ends stay as they are."""
+    """(text, encoding) of a script, with line endings unchanged."""
     try:
         content = file_bytes(path)
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
@@ -206,7 +206,7 @@ def _read(path: Path) -> tuple[str, str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print what becomes of a script; 0 where changed imports are enough, 1 where something needs a hand, else 2."""
+    """Print the report on a script; exit status 0 if changed imports suffice, 1 if work remains by hand, else 2."""
     parser = argparse.ArgumentParser(
         prog="python -m equitangents.stax.migrate",
         description="List line by line which uses of neural-tangents in a script work unchanged, which imports are "

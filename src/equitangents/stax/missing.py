@@ -32,7 +32,7 @@ def only(name: str, value: object, *allowed: object, instead: str) -> None:
 
 
 def unmask_fn(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` itself: outputs are arrays, zero at missing positions, where neural-tangents returns masked arrays."""
+    """`fn` itself, since outputs are arrays with zeros at missing positions; neural-tangents returns masked arrays."""
     return fn
 
 

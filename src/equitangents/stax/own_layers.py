@@ -1,6 +1,6 @@
-"""Layers that only `stax` names: axes by number to normalise or join over, pools that divide by what is on the grid.
+"""Layers needed only by `stax`: normalisation or concatenation over numbered axes, pools normalised at borders.
 
-And nonlinearities: Gabor's, and others shifted along either axis, all with closed duals.
+Also nonlinearities with closed-form activation kernels: Gabor, and others with an offset or phase.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from equitangents.stax.missing import only
 
 @dataclass(frozen=True)
 class NormOverAxes(ByRun, ParameterFree):
-    """`nn.LayerNorm` over axes of the array, which have the batch at `batch_axis` and channels at `channel_axis`."""
+    """`nn.LayerNorm` over axes of the array, with the batch at `batch_axis` and channels at `channel_axis`."""
 
     axis: tuple[int, ...]
     eps: float = 1e-12
@@ -50,26 +50,26 @@ class NormOverAxes(ByRun, ParameterFree):
         return nn.LayerNorm(tuple(i for i, a in enumerate(grid) if a in taken), self.eps)
 
     def signal(self, signal: Signal) -> Signal:
-        """The kind of signal that comes in."""
+        """The input's signal."""
         return self._layer(signal).signal(signal)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """What `nn.LayerNorm` does, over these axes."""
+        """The output of `nn.LayerNorm` over these axes."""
         return self._layer(signal).run(params, x, signal, structure)
 
     def lower(self, signal: Signal) -> tuple[Operation, ...]:
-        """What `nn.LayerNorm` does, over these axes."""
+        """The operations of `nn.LayerNorm` over these axes."""
         return self._layer(signal).lower(signal)
 
 
 @dataclass(frozen=True)
 class JoinOverAxis(nn.Concatenate):
-    """`nn.Concatenate` along an axis by its number, which must be that of the channels, the last one."""
+    """`nn.Concatenate` along a numbered axis, which must be that of the channels, the last one."""
 
     axis: int
 
     def signal(self, signal: Signal) -> Signal:
-        """All channels; NotImplementedError where the axis is one of positions or of inputs."""
+        """The signal of all channels; NotImplementedError if the axis is one of positions or of inputs."""
         joined = super().signal(signal)
         rank = len(joined.positions.shape) + 2
         only("axis", self.axis, -1, rank - 1, instead=f"nn.Concatenate joins channels, the last of {rank} axes")
@@ -78,7 +78,7 @@ class JoinOverAxis(nn.Concatenate):
 
 @dataclass(frozen=True)
 class InnerPool(ByRun, ParameterFree):
-    """`nn.AvgPool` with zero padding, divided at borders by how many positions of the window lie on the grid."""
+    """`nn.AvgPool` with zero padding, divided at borders by the number of the window's positions inside the grid."""
 
     pool: nn.AvgPool
 
@@ -90,7 +90,7 @@ class InnerPool(ByRun, ParameterFree):
         return 1 / window_averages(self.pool.box(signal)).sum(axis=1)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """Means over what lies on the grid; masked positions count as zeros."""
+        """Means over the window's positions inside the grid; masked positions count as zeros."""
         y, after = self.pool.run(params, x, signal, structure)
         return y * jnp.asarray(self._factors(signal), y.dtype).reshape((1, *y.shape[1:-1], 1)), after
 
@@ -103,7 +103,7 @@ class InnerPool(ByRun, ParameterFree):
 
 @dataclass(frozen=True)
 class Gabor(Nonlinearity):
-    """exp(-x²) sin(x), a wave under a bump."""
+    """exp(-x²) sin(x), a sine with a Gaussian envelope."""
 
     @property
     def dual(self) -> DualActivation:
@@ -111,7 +111,7 @@ class Gabor(Nonlinearity):
         return duals.GaborDual()
 
     def function(self, x: jax.Array) -> jax.Array:
-        """The wave under the bump, of every entry."""
+        """exp(-x²) sin(x) for every entry."""
         return jnp.exp(-x * x) * jnp.sin(x)
 
 
@@ -124,25 +124,25 @@ class Raised(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """Activation kernel of φ, with other moments."""
+        """Activation kernel of φ, with moments of the shifted function."""
         return duals.Shifted(self.phi.dual, float(self.offset))
 
     def function(self, x: jax.Array) -> jax.Array:
-        """The nonlinearity φ of every entry, and the offset."""
+        """φ(x) + offset for every entry."""
         return self.phi.function(x) + self.offset
 
 
 @dataclass(frozen=True)
 class Wave(Nonlinearity):
-    """sin(x + phase), whose phase is in radians."""
+    """sin(x + phase), the phase in radians."""
 
     phase: float
 
     @property
     def dual(self) -> DualActivation:
-        """A mean of the activation kernels of sine and cosine."""
+        """A weighted mean of the activation kernels of sine and cosine."""
         return duals.WaveDual(float(self.phase))
 
     def function(self, x: jax.Array) -> jax.Array:
-        """The sine of every entry and the phase."""
+        """sin(x + phase) for every entry."""
         return jnp.sin(x + math.remainder(self.phase, math.tau))

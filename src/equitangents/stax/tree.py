@@ -1,12 +1,12 @@
 """The tree of layers behind a triple, whose parameters have one entry per layer, as in neural-tangents.
 
-A `Leaf` is one function of `stax`, which may be several layers of `nn` in a row, at most one of them with parameters:
-its entry is that layer's, or () without any. A `LayerGroup` has one entry for each child. `layers` are the layers of
-`nn` that run the finite network, and that kernels are lowered from.
+A `Leaf` is one function of `stax`. It may be a sequence of several layers of `nn`, at most one of them with parameters,
+which are the leaf's entry, or (). A `LayerGroup` has one entry for each child. `layers` are the layers of `nn` that
+define the finite network and its kernels.
 
 Graphs, `pattern=`, are edges from tails to heads, among all positions or along some axes: pattern[n, tail, head] is the
-weight with which the head receives the tail, so that it is transposed into the adjacency matrix of `Graphs`, which says
-what a node receives. Along some of the axes alone the matrix is a product with the identity along the others.
+weight with which the head receives from the tail, the transpose of the adjacency matrix of `Graphs`. For edges along
+some of the axes, the matrix is a product with the identity along the others.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Pattern:
     sparse: bool = False
 
     def adjacency(self, pattern: Tree, grid: tuple[int, ...]) -> ArrayLike:
-        """(N, P, P) of positions of a grid: entry (n, p, r) is what p receives of r in input n."""
+        """(N, P, P) for positions of a grid: entry (n, p, r) is the weight with which p receives from r in input n."""
         if self.to_dense is not None and not self.sparse:
             pattern = self.to_dense(pattern)
         if not hasattr(pattern, "shape"):
@@ -68,7 +68,7 @@ class Pattern:
         return moved.reshape((len(edges), total, total))
 
     def _along(self, dimensions: int) -> list[int]:
-        """Which dimensions of the grid the axes are."""
+        """The indices of the grid dimensions that are the axes."""
         rank = dimensions + 2
         batch, channel = self.batch_axis % rank, self.channel_axis % rank
         spatial = [axis for axis in range(rank) if axis not in (batch, channel)]
@@ -81,7 +81,7 @@ class Pattern:
 
 
 def _of_edges(pattern: ArrayLike, sizes: list[int]) -> jax.Array:
-    """Numbers of edges (N, tails, heads) from lists of them, (N, edges, dimensions, 2); negative ones are none."""
+    """Weights (N, tails, heads) that count listed edges (N, edges, dimensions, 2); negative numbers are ignored."""
     shape, expected = pattern.shape, ["N", "edges", len(sizes), 2]
     if pattern.ndim == 3 and len(sizes) == 1:
         pattern = pattern[:, :, None]
@@ -102,9 +102,9 @@ def _of_edges(pattern: ArrayLike, sizes: list[int]) -> jax.Array:
 
 @dataclass(frozen=True)
 class Leaf:
-    """One layer. `axes_before` and `axes_written` are the axes of input and output; None: those of the neighbours.
+    """One layer. `axes_before` and `axes_written` are the axes of input and output; None: those of its neighbours.
 
-    `pattern`: how it reads graphs, of an `Aggregate`.
+    `pattern`: how an `Aggregate` reads graphs.
     """
 
     name: str
@@ -115,11 +115,11 @@ class Leaf:
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
-        """The leaf itself, its only one."""
+        """The tuple of this leaf."""
         return (self,)
 
     def axes_after(self, before: Axes | None) -> Axes | None:
-        """The axes of the output; InvalidArgumentError where those of the input are not those that it reads."""
+        """The axes of the output; InvalidArgumentError if the input's axes are not those that the leaf reads."""
         read = self.axes_before
         if read is not None and before is not None and not _fit(before, read):
             raise InvalidArgumentError(
@@ -132,11 +132,11 @@ class Leaf:
         return before if self.axes_written is None else self.axes_written
 
     def readers(self, count: int) -> tuple[Node, ...]:
-        """What reads each of several inputs: it does."""
+        """The node that reads each of several inputs: this leaf."""
         return (self,) * count
 
     def layers(self, *, graphs: bool = True) -> tuple[Layer, ...]:
-        """The corresponding layers of `nn`; without `graphs` an `Aggregate` changes nothing."""
+        """The corresponding layers of `nn`; without `graphs`, `Aggregate` is the identity."""
         return self.own if graphs or self.pattern is None else (nn.Identity(),)
 
     def flattened(self, params: Params, name: str = "params") -> tuple[Params, ...]:
@@ -144,7 +144,7 @@ class Leaf:
         return tuple(params if layer.has_weights else _empty(layer) for layer in self.own)
 
     def init(self, key: jax.Array, signal: Signals, dtype: DType) -> Params:
-        """Random parameters of the layer that has any."""
+        """Random parameters of the layer with parameters."""
         for layer, read in zip(self.own, chain(self.own, signal), strict=False):  # type: ignore[arg-type]
             if layer.has_weights:
                 with precision.scope(dtype):
@@ -154,7 +154,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class LayerGroup:
-    """Layers in sequence (`serial`, `repeat`), or, if `parallel`, branches of one input (`parallel`)."""
+    """Layers in sequence (`serial`, `repeat`), or with `parallel` the branches of one input."""
 
     name: str
     children: tuple[Node, ...]
@@ -167,7 +167,7 @@ class LayerGroup:
 
     @property
     def pattern(self) -> Pattern | None:
-        """The `Pattern` that the layers read; None if none does."""
+        """The `Pattern` that the layers read, or None."""
         found = {leaf.pattern for leaf in self.leaves if leaf.pattern is not None}
         if len(found) > 1:
             raise NotImplementedError("Aggregate layers that read one pattern in several ways are not here")
@@ -175,28 +175,28 @@ class LayerGroup:
 
     @property
     def axes_before(self) -> Axes | None:
-        """The axes of the input, from the first layer that names any; None where none does."""
+        """The axes of the input, from the first layer that specifies any, or None."""
         return next((leaf.axes_before for leaf in self.leaves if leaf.axes_before is not None), None)
 
     def axes_after(self, before: Axes | None) -> Axes | None:
-        """The axes of the output; of parallel layers those of the first."""
+        """The axes of the output; for parallel layers those of the first."""
         for child in self.children[: 1 if self.parallel else None]:
             before = child.axes_after(before)
         return before
 
     def readers(self, count: int) -> tuple[Node, ...]:
-        """What reads each of several inputs: a layer each, or the first layer says."""
+        """The node that reads each of several inputs: one layer each, or the readers of the first layer."""
         if self.parallel or not self.children:
             return self.children or (self,) * count
         return self.children[0].readers(count)
 
     def layers(self, *, graphs: bool = True) -> tuple[Layer, ...]:
-        """The corresponding layers of `nn`; for parallel layers a `Parallel`."""
+        """The corresponding layers of `nn`; for parallel layers one `Parallel`."""
         inner = [child.layers(graphs=graphs) for child in self.children]
         return (nn.Parallel(*(part or (nn.Identity(),) for part in inner)),) if self.parallel else sum(inner, ())
 
     def flattened(self, params: Params, name: str = "params") -> tuple[Params, ...]:
-        """One entry for each layer of `nn`; ShapeError where there are not as many entries as children."""
+        """One entry for each layer of `nn`; ShapeError if the number of entries differs from the number of children."""
         listed = isinstance(params, tuple | list)
         if not listed or len(params) != len(self.children):
             held, verb = (len(params), "has length") if listed else (type(params), "is of type")
@@ -205,7 +205,7 @@ class LayerGroup:
         return (tuple(part or ((),) for part in inner),) if self.parallel else sum(inner, ())
 
     def init(self, key: jax.Array, signal: Signals, dtype: DType) -> Params:
-        """Random parameters, one entry a child."""
+        """Random parameters, one entry per child."""
         params = []
         reads = self.layers()[0].inputs(signal).parts if self.parallel else ()  # type: ignore[attr-defined]
         for i, (child, k) in enumerate(
@@ -220,16 +220,16 @@ Node = Leaf | LayerGroup
 
 
 def after(node: Node, signal: Signals) -> Signals:
-    """The signal that comes out of the layers; NetworkError where they do not follow one another."""
+    """The output signal of the layers; NetworkError if they do not fit one another."""
     return chain(node.layers(), signal)[-1]  # type: ignore[arg-type]  # layers that join read several
 
 
 def _empty(layer: Layer) -> tuple[Any, ...]:
-    """The parameters of a layer without any."""
+    """The parameters of a layer that has none."""
     return tuple(tuple(_empty(inner) for inner in branch) for branch in layer.inner)
 
 
 def _fit(own: Axes, read: Axes) -> bool:
-    """Whether axes may be the same: those counted from the end are known with the rank alone."""
+    """Whether two axes may be equal; axes counted from the end are known only with the rank."""
     pairs = zip(own, read, strict=True)
     return all(b is None or a is None or a == b or (a < 0) != (b < 0) for a, b in pairs)

@@ -1,7 +1,7 @@
 """Triples (init_fn, apply_fn, kernel_fn) over the layers of `equitangents.nn`.
 
-Each triple knows the tree of layers that it stands for, so that combinators join these. Kernels are those of the
-engines of a network of `nn` where there is one, else layer by layer in JAX.
+Each triple holds its tree of layers, which combinators join. Kernels are computed by the engines of a network of `nn`
+if there is one, else layer by layer in JAX.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ENTRIES = _BETWEEN | {"cov1", "cov2"}
 
 
 class OfTree:
-    """One of the three functions of a triple: of the tree `node`, whose name it has."""
+    """One of the three functions of a triple, for the tree `node`."""
 
     def __init__(self, node: Node) -> None:
         self.node, self.__name__ = node, node.name
@@ -54,29 +54,29 @@ class OfTree:
 
     @cached_property
     def axes(self) -> Axes | None:
-        """Axes of the batch and of the channels of what comes out, of inputs as the first layer reads them.
+        """Batch and channel axes of the output, for inputs with the axes of the first layer.
 
-        Raises InvalidArgumentError where layers do not fit one another.
+        Raises InvalidArgumentError if layers do not fit one another.
         """
         return self.node.axes_after(self.node.axes_before)
 
     @cached_property
     def dropouts(self) -> list[nn.Dropout]:
-        """All layers that drop entries."""
+        """All dropout layers."""
         return [layer for leaf in self.node.leaves for layer in leaf.own if isinstance(layer, nn.Dropout)]
 
 
 class KernelFn(OfTree):
     """kernel_fn(x1, x2=None, get=None) gives kernels of the infinitely wide network.
 
-    `get`: "nngp", "ntk", "cov1", "cov2", or another name of `Kernel`, gives that, a tuple of these a named tuple, None
-    a `Kernel`. In place of inputs it takes the `Kernel` of another kernel_fn. Networks that end on positions have
-    kernels between these: (N1, N2, H, H, W, W, …).
+    `get`: "nngp", "ntk", "cov1", "cov2", or another field of `Kernel` returns that field, a tuple of names a named
+    tuple, None a `Kernel`. In place of inputs it takes the `Kernel` of another kernel_fn. Networks that end on
+    positions have kernels between positions: (N1, N2, H, H, W, W, …).
     """
 
     @cached_property
     def network(self) -> nn.Sequential:
-        """The network of `equitangents.nn` that this is the kernel of."""
+        """The network of `equitangents.nn` with this kernel."""
         return nn.Sequential(*(self.layers or (nn.Identity(),)))
 
     def __call__(
@@ -107,7 +107,7 @@ class KernelFn(OfTree):
     def _sides(
         self, x1: Tree, x2: Tree, mask_constant: float | None, patterns: tuple[Tree, ...]
     ) -> tuple[Input, Input | None] | None:
-        """Both sets of inputs as a network of `nn` takes them, where it does; else None."""
+        """Both sets of inputs as inputs of a network of `nn`, or None if impossible."""
         _ = self.axes  # layers fit one another
         if isinstance(x1, (*_SEVERAL, Kernel)):
             return None
@@ -125,7 +125,7 @@ class KernelFn(OfTree):
     def _of_network(
         self, x1: Input, x2: Input | None, both: tuple[Input, Input | None], names: tuple[str, ...]
     ) -> Kernel:
-        """The `Kernel` of a network of `nn`, without batches; with `names` these entries alone."""
+        """The `Kernel` of a network of `nn`, without batching; only the fields in `names`, if any."""
         wanted = names or ("nngp", *(() if why_no_ntk(self.layers) else ("ntk",)), "cov1", "cov2")
         between = None if _BETWEEN.isdisjoint(wanted) else self.network.kernel(*both)
         nngp, ntk = (getattr(between, name) if name in wanted else None for name in ("nngp", "ntk"))
@@ -145,7 +145,7 @@ class KernelFn(OfTree):
 
 
 def _unread(name: str, value: Tree) -> bool:
-    """Whether an argument of neural-tangents says what is so here anyway."""
+    """Whether an argument of neural-tangents has the value that always holds here."""
     usual = {"diagonal_batch": True, "diagonal_spatial": False}
     return name in ("x1_is_x2", "rng") or (name in usual and value in (None, usual[name]))
 
@@ -157,7 +157,7 @@ def _ends_on_a_vector(fn: KernelFn, input_shape: tuple[int, ...]) -> bool:
 
 
 class StaxLayer(NamedTuple):
-    """The triple that every function of `stax` returns: `init_fn, apply_fn, kernel_fn = layer`."""
+    """The triple returned by every function of `stax`: `init_fn, apply_fn, kernel_fn = layer`."""
 
     init_fn: InitFn
     apply_fn: ApplyFn
@@ -165,10 +165,10 @@ class StaxLayer(NamedTuple):
 
 
 class InitFn(OfTree):
-    """init_fn(rng, input_shape) gives (output_shape, params); shapes have the batch first, -1 if it is not known."""
+    """init_fn(rng, input_shape) gives (output_shape, params); shapes have the batch first, −1 if unknown."""
 
     def __call__(self, rng: jax.Array, input_shape: Tree) -> tuple[Tree, Params]:
-        """The outputs' shape, and random parameters, in double precision where JAX has that.
+        """The outputs' shape, and random parameters, in double precision if JAX has it enabled.
 
         Shapes of several inputs are a tuple or a list.
         """
@@ -182,7 +182,7 @@ class ApplyFn(OfTree):
 
     @property
     def draws(self) -> bool:
-        """Whether it draws from `rng`: with dropout in training."""
+        """Whether `rng` is used: for dropout in training."""
         return any(layer.mode == "train" for layer in self.dropouts)
 
     def __call__(
@@ -194,9 +194,9 @@ class ApplyFn(OfTree):
         pattern: Tree = None,
         **keywords: Tree,
     ) -> Tree:
-        """The finite network's outputs, in the precision of the parameters; of several inputs several, held likewise.
+        """The finite network's outputs, in the precision of the parameters; several in the inputs' container.
 
-        `rng` (or `keys`) is for dropout, `pattern` are graphs.
+        `rng` (or `keys`) is for dropout, `pattern` holds graphs.
         """
         rng = keywords.pop("keys", None) if rng is None else rng
         refuse_keywords("apply_fn", keywords)
@@ -218,7 +218,7 @@ class ApplyFn(OfTree):
 def _begun(
     node: Node, inputs: Tree, dtype: DType, key: jax.Array | None, mask_constant: float | None, pattern: Tree
 ) -> tuple[Tree, Signals, Tree]:
-    """(arrays, their signal, their structures) of inputs: of one, or of several branches."""
+    """(arrays, their signal, their structure) of one input, or of several as branches."""
     if isinstance(inputs, _SEVERAL):
         nodes, several, _ = sides(node, inputs)
         keys = [None] * len(several) if key is None else list(jax.random.split(key, len(several)))
@@ -235,7 +235,7 @@ def _begun(
 def of_node(node: Node) -> StaxLayer:
     """The triple of a tree of layers.
 
-    NotImplementedError where channels are to be joined that are not last: the axis may be one of positions.
+    NotImplementedError if it concatenates channels that are not last: the axis may be one of positions.
     """
     axes = node.axes_before
     for leaf in node.leaves:
@@ -250,12 +250,12 @@ def of_node(node: Node) -> StaxLayer:
 def triple(
     name: str, *layers: Layer, before: Axes | None = None, after: Axes | None = None, pattern: Pattern | None = None
 ) -> StaxLayer:
-    """The triple of one layer: of layers of `nn` in a row, at most one of them with parameters."""
+    """The triple of one leaf: a sequence of layers of `nn`, at most one of them with parameters."""
     return of_node(Leaf(name, layers, before, before if after is None else after, pattern))
 
 
 def _nodes(names: str, layers: Sequence[StaxLayer]) -> tuple[Node, ...]:
-    """The trees that triples stand for."""
+    """The trees of the triples."""
     found = []
     for i, layer in enumerate(layers):
         node = getattr(layer[2], "node", None) if isinstance(layer, tuple) and len(layer) == 3 else None
@@ -269,12 +269,12 @@ def _nodes(names: str, layers: Sequence[StaxLayer]) -> tuple[Node, ...]:
 
 
 def serial(*layers: StaxLayer) -> StaxLayer:
-    """`nn.Sequential`: layers one after another; their parameters are a tuple with one entry each."""
+    """`nn.Sequential`: layers one after another; parameters are a tuple with one entry per layer."""
     return of_node(LayerGroup("serial", _nodes("layers", layers)))
 
 
 def parallel(*layers: StaxLayer) -> StaxLayer:
-    """`nn.Parallel`: one layer for each of the signals that `FanOut` made, or for each of several inputs."""
+    """`nn.Parallel`: one layer for each signal of `FanOut`, or for each of several inputs."""
     return of_node(LayerGroup("parallel", _nodes("layers", layers), parallel=True))
 
 

@@ -1,7 +1,7 @@
 """Angular parts of equivariant kernels: κ(x) ∈ R^{d'×d} on directions, with κ(gx) = ρ'(g) κ(x) ρ(g)ᵀ.
 
-κ_ab(x) = Σ_M C_abM h_JM(x), where C is invariant under ρ' ⊗ ρ ⊗ ρ_J: Clebsch–Gordan coefficients in space, in the
-plane products of cosines and sines. Each κ has |κ(x)|² = d' everywhere.
+κ_ab(x) = Σ_M C_abM h_JM(x), where C is invariant under ρ' ⊗ ρ ⊗ ρ_J: Clebsch–Gordan coefficients in space, products
+of cosines and sines in the plane. Each κ has |κ(x)|² = d' everywhere.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class AngularKernel:
 def angular_kernels(
     out: SteerableIrrep, into: SteerableIrrep, max_frequency: int | None = None
 ) -> tuple[AngularKernel, ...]:
-    """All angular kernels between two irreps up to a frequency, in order of frequency: orthogonal, and complete.
+    """All angular kernels between two irreps up to a frequency, ordered by frequency: an orthogonal basis.
 
     >>> from equitangents.steerable import irrep
     >>> [k.frequency for k in angular_kernels(irrep("1", "SO(3)"), irrep("2", "SO(3)"))]
@@ -59,7 +59,7 @@ def angular_kernels(
 
 
 def all_coefficients(kernels: tuple[AngularKernel, ...], largest: int) -> np.ndarray:
-    """Coefficients (K, d', d, harmonics) with respect to all harmonics of frequencies 0 to `largest` side by side."""
+    """Coefficients (K, d', d, harmonics) with respect to all harmonics of frequencies 0 to `largest`, concatenated."""
     first = kernels[0]
     ends = np.cumsum([SteerableIrrep(first.out.group, J).dimension for J in range(largest + 1)])
     found = np.zeros((len(kernels), first.out.dimension, first.into.dimension, ends[-1]))
@@ -84,7 +84,7 @@ def _invariants(out: SteerableIrrep, into: SteerableIrrep, J: int) -> list[np.nd
 
 
 def _in_plane(out: SteerableIrrep, into: SteerableIrrep, turn: SteerableIrrep) -> np.ndarray:
-    """The projector on invariant vectors: the mean of ρ' ⊗ ρ ⊗ ρ_J over as many elements as its frequencies need."""
+    """The projector on invariant vectors: the mean of ρ' ⊗ ρ ⊗ ρ_J over enough elements for its frequencies."""
     count = out.degree + into.degree + turn.degree + 1
     turns = plane_turns(1, 360.0 * np.arange(count) / count)
     elements = turns if out.group == "SO(2)" else [*turns, *(turns @ np.diag([1.0, -1.0]))]
@@ -93,7 +93,7 @@ def _in_plane(out: SteerableIrrep, into: SteerableIrrep, turn: SteerableIrrep) -
 
 
 def _in_space(out: int, into: int, J: int) -> np.ndarray:
-    """The invariant vector of three degrees (l', l, J), which is unique: any vector's mean over all rotations."""
+    """The invariant vector of three degrees (l', l, J), which is unique: the mean of any vector over all rotations."""
     D = _rotations((out + into + J + 1) // 2 + 1)
     vector = np.random.default_rng(0).normal(size=(2 * out + 1, 2 * into + 1, 2 * J + 1))
     for _ in range(2):  # the second time removes what rounding left of other vectors
@@ -117,7 +117,7 @@ def _rotations(bandlimit: int) -> _Rotations:
 
 
 def _fixed_basis(projector: np.ndarray) -> list[np.ndarray]:
-    """An orthonormal basis of what a projector keeps, which depends on that alone."""
+    """An orthonormal basis of a projector's range, determined by the projector."""
     found: list[np.ndarray] = []
     for _ in range(round(np.trace(projector))):
         left = projector - sum((np.outer(v, v @ projector) for v in found), np.zeros_like(projector))

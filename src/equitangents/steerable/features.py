@@ -1,6 +1,6 @@
-"""Features: some copies of each of several irreps of SO(2), O(2), SO(3) or O(3), as channels.
+"""Features: copies of irreps of SO(2), O(2), SO(3) or O(3), as channels.
 
-The channels of "8x0+4x1" are 8 numbers, then 4 vectors one after another: copy by copy, components innermost.
+The channels of "8x0+4x1" are 8 scalars, then 4 vectors: copy by copy, components innermost.
 
 Irreps are orthogonal matrices ρ(g). In the plane the irrep m ≥ 1 rotates by m times the angle: ρ(R(θ)) = R(mθ), and the
 reflection (x, y) ↦ (x, -y) is diag(1, -1). In space the irrep l is D^l of `sphere.wigner`, with Y_l(Rx) = D^l(R)
@@ -36,17 +36,17 @@ _FORMS = {"SO(2)": "2", "O(2)": "0e, 0o or 2", "SO(3)": "2", "O(3)": "2e or 2o"}
 class SteerableIrrep(CompactIrrep):
     """One irrep: its group, its degree (frequency in the plane), and its parity, 1 or -1.
 
-    Parity is what a reflection (of the plane, for degree 0) or the inversion (of space) multiplies by; "e" in text
-    for 1, "o" for -1. Groups without reflections, and degrees from 1 on in the plane, have none and keep 1.
+    Parity is the factor of a reflection (of the plane, for degree 0) or of the inversion (of space); "e" in text
+    for 1, "o" for -1. Groups without reflections, and degrees ≥ 1 in the plane, have parity 1.
     """
 
     @property
     def is_trivial(self) -> bool:
-        """Whether no element changes it."""
+        """Whether ρ(g) = 1 for all g."""
         return self.degree == 0 and self.parity == 1
 
     def matrix(self, g: Float[np.ndarray, "*batch n n"]) -> Float[np.ndarray, "*batch d d"]:
-        """The representation's matrices ρ(g) of orthogonal matrices g, 2×2 or 3×3 (with determinant 1 for SO)."""
+        """The matrices ρ(g) for orthogonal matrices g, 2×2 or 3×3 (of determinant 1 for SO)."""
         matrices = plane_isometries if SPACES[self.group] == 2 else space_rotations
         return matrices(self.degree, self.parity == -1, check_elements(self.group, g))
 
@@ -55,7 +55,7 @@ class SteerableIrrep(CompactIrrep):
 
 
 def irrep(text: str, group: str) -> SteerableIrrep:
-    """The irrep that a text names, such as "2", "0o" (O(2)) or "1o" (O(3)).
+    """The irrep with this name, such as "2", "0o" (O(2)) or "1o" (O(3)).
 
     >>> irrep("1o", "O(3)").dimension
     3
@@ -70,17 +70,17 @@ def irrep(text: str, group: str) -> SteerableIrrep:
 
 
 def trivial(group: str) -> SteerableIrrep:
-    """The irrep of numbers that do not change."""
+    """The trivial irrep, that of scalars."""
     return SteerableIrrep(group, 0)
 
 
 def has_parity(group: str, degree: int) -> bool:
-    """Whether irreps of this degree come in two kinds, even and odd."""
+    """Whether irreps of this degree have even and odd versions."""
     return group == "O(3)" or (group == "O(2)" and degree == 0)
 
 
 def group_name(group: SymmetryGroup | str | None) -> str:
-    """The name of one of the four groups, given by name or as a group of `equitangents.groups`."""
+    """The name of one of the four groups, from a name or a group of `equitangents.groups`."""
     name = getattr(group, "name", group)
     if not isinstance(name, str):
         raise InvalidTypeError("group", group, list(SPACES))
@@ -90,7 +90,7 @@ def group_name(group: SymmetryGroup | str | None) -> str:
 
 
 def check_elements(group: str, g: ArrayLike) -> np.ndarray:
-    """Elements (..., n, n) of a group, in float64; errors unless they are orthogonal, and proper for SO(n)."""
+    """Elements (..., n, n) of a group, in float64; raises unless orthogonal, and of determinant 1 for SO(n)."""
     n = SPACES[group]
     g = np.asarray(check_array("g", g, allow_empty=True))
     if g.shape[-2:] != (n, n):
@@ -100,15 +100,15 @@ def check_elements(group: str, g: ArrayLike) -> np.ndarray:
 
 @dataclass(frozen=True, init=False, repr=False)
 class Features:
-    """How channels transform: `entries` are pairs of a number of copies and an irrep.
+    """How channels transform: `entries` are pairs (number of copies, irrep).
 
     Args:
-        text: Copies and irreps, such as "8x0+4x1"; "1" alone is one copy. Each irrep at most once. Parities are
-            written for O(3), "8x0e+4x1o", and for degree 0 of O(2), "8x0e+2x0o+4x1".
+        text: Copies and irreps, such as "8x0+4x1"; "1" without a number is one copy. Each irrep at most once. Parities
+            are written for O(3), "8x0e+4x1o", and for degree 0 of O(2), "8x0e+2x0o+4x1".
         group: One of "SO(2)", "O(2)", "SO(3)", "O(3)", or such a group.
 
     Raises:
-        InvalidArgumentError: The text names no irreps of the group, or one of them twice.
+        InvalidArgumentError: The text contains an unknown or repeated irrep.
 
     >>> features = Features("8x0+4x1", "SO(3)")
     >>> features.dimension, features.matrix(np.eye(3)).shape
@@ -136,7 +136,7 @@ class Features:
 
     @classmethod
     def of(cls, group: str, entries: tuple[tuple[int, SteerableIrrep], ...]) -> Features:
-        """Features of given copies and irreps."""
+        """Features with these copies and irreps."""
         return cls("+".join(f"{n}x{kind}" for n, kind in entries), group)
 
     @property
@@ -146,25 +146,25 @@ class Features:
 
     @property
     def dimension(self) -> int:
-        """How many channels there are."""
+        """Number of channels."""
         return sum(n * kind.dimension for n, kind in self.entries)
 
     @property
     def is_trivial(self) -> bool:
-        """Whether all of them are numbers that no element changes."""
+        """Whether all features are invariant scalars."""
         return all(kind.is_trivial for kind in self.irreps)
 
     @property
     def space(self) -> int:
-        """The dimension of the space that the group turns, 2 or 3."""
+        """The dimension of the space on which the group acts, 2 or 3."""
         return SPACES[self.group]
 
     def copies(self, kind: SteerableIrrep) -> int:
-        """How many copies of an irrep there are, 0 if none."""
+        """Number of copies of an irrep, 0 if absent."""
         return dict((k, n) for n, k in self.entries).get(kind, 0)
 
     def parts(self) -> Iterator[tuple[SteerableIrrep, int, slice]]:
-        """(irrep, copies, its channels) one after another."""
+        """Yield (irrep, copies, slice of its channels)."""
         start = 0
         for n, kind in self.entries:
             stop = start + n * kind.dimension
@@ -172,7 +172,7 @@ class Features:
             start = stop
 
     def split(self, values: ArrayLike) -> dict[SteerableIrrep, Any]:
-        """Channels (..., dimension) by irrep: (..., copies, d)."""
+        """Channels (..., dimension) split by irrep: {irrep: (..., copies, d)}."""
         return {kind: values[..., at].reshape((*values.shape[:-1], n, -1)) for kind, n, at in self.parts()}
 
     def matrix(self, g: Float[np.ndarray, "*batch n n"]) -> Float[np.ndarray, "*batch d d"]:
@@ -186,7 +186,7 @@ class Features:
         return found
 
     def move(self, x: ArrayLike, g: Float[np.ndarray, "n n"]) -> np.ndarray:
-        """Points x (..., coordinates and channels) moved by g: coordinates are turned, channels become ρ(g) times them.
+        """Points x (..., coordinates and channels) transformed by g: coordinates by g, channels by ρ(g).
 
         Raises:
             ShapeError: The last axis does not hold the coordinates and the channels.

@@ -1,7 +1,7 @@
 """Functions of a norm r as sums of Gaussians: η(r) = r Σ_a c_a exp(-t_a r²).
 
-The dual of u ↦ η(|u|) u/|u| is then in closed form for Gaussian vectors of any covariance. Other functions are fitted
-by such sums; where η(r)/r = ∫ exp(-t r²) dμ(t), the sum is a quadrature of that integral.
+The activation kernel of u ↦ η(|u|) u/|u| then has a closed form for Gaussian vectors of any covariance. Other functions
+are fitted by such sums; if η(r)/r = ∫ exp(-t r²) dμ(t), the sum is a quadrature of that integral.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _CUT = 1e-12  # singular values below, relative to the largest, are left out of 
 
 @dataclass(frozen=True)
 class GaussianSum:
-    """η(r) = r Σ_a c_a exp(-t_a r²), for coefficients c and rates t of at least 0.
+    """η(r) = r Σ_a c_a exp(-t_a r²), for coefficients c and rates t ≥ 0.
 
-    The default r (1 - exp(-r²/2)) takes short vectors to almost zero and leaves long ones as they are: a smooth
+    The default r (1 - exp(-r²/2)) maps short vectors to almost zero and keeps long ones: a smooth
     counterpart of a ReLU of the norm with a threshold.
 
     >>> float(GaussianSum((1.0,), (0.0,))(2.0))
@@ -56,17 +56,17 @@ class GaussianSum:
             raise InvalidArgumentError("rates", self.rates, "finite numbers, at least 0")
 
     def factor(self, square: ArrayLike | float) -> jax.Array:
-        """Σ_a c_a exp(-t_a s) of squared norms s: what a vector is multiplied by."""
+        """Σ_a c_a exp(-t_a s) for squared norms s: the factor of a vector."""
         terms = (c * jnp.exp(-t * square) for c, t in zip(self.coefficients, self.rates, strict=True))
         return sum(terms)  # type: ignore[return-value]  # there is at least one
 
     def __call__(self, r: ArrayLike | float) -> jax.Array:
-        """The values η(r) of norms r."""
+        """η(r) for norms r."""
         return self.factor(r * r) * r
 
 
 class Fit(NamedTuple):
-    """A sum, its error (see `fitted`), and what values and slopes are off by, at most."""
+    """A fitted sum, its error (see `fitted`), and the largest errors of values and slopes."""
 
     gaussians: GaussianSum
     error: float
@@ -74,7 +74,7 @@ class Fit(NamedTuple):
 
 
 def mean_square(coefficients: Sequence[float], rates: Sequence[float], v: np.ndarray) -> np.ndarray:
-    """E[η(|u|)²], (…), of Gaussian vectors u of covariances v, (…, d, d), in float64.
+    """E[η(|u|)²], (…), for Gaussian vectors u with covariances v, (…, d, d), in float64.
 
     Σ_ab c_a c_b det(1 + 2sv)^(-1/2) tr[v (1 + 2sv)⁻¹] with s = t_a + t_b.
     """
@@ -89,10 +89,10 @@ def mean_square(coefficients: Sequence[float], rates: Sequence[float], v: np.nda
 
 
 def fitted(function: Callable[[Any], Any], largest: float, tolerance: float) -> Fit:
-    """The sum with as few terms as do, for norms from 0 to `largest`, in float64.
+    """The shortest sum that meets the tolerance, for norms from 0 to `largest`, in float64.
 
-    Its error is the largest of |η - fit| and |η' - fit'|, relative to the largest |η| and |η'|; derivatives are in the
-    tangent kernel. Raises InvalidArgumentError where 32 terms leave an error above `tolerance`.
+    Its error is the larger of max |η - fit|/max |η| and max |η' - fit'|/max |η'|; derivatives enter the
+    tangent kernel. Raises InvalidArgumentError if 32 terms leave an error above `tolerance`.
     """
     with jax.enable_x64(True):
         r = largest * (np.arange(_POINTS) + 0.5) / _POINTS
@@ -105,7 +105,7 @@ def fitted(function: Callable[[Any], Any], largest: float, tolerance: float) -> 
             ) from None
         slope = np.asarray(jax.vmap(jax.grad(lambda s: jnp.sum(function(s))))(jnp.asarray(r)), np.float64)
     if value.shape != r.shape or not (np.isfinite(value).all() and np.isfinite(slope).all()):
-        raise InvalidArgumentError("function has values or slopes that are not finite numbers, one for each norm")
+        raise InvalidArgumentError("function", function, "one with finite values and slopes, one for each norm")
     scales = max(np.abs(value).max(), 1e-300), max(np.abs(slope).max(), 1e-300)
     best = np.inf
     for terms in _TERMS:

@@ -1,8 +1,8 @@
 """Harmonics of the plane and of space, with mean square 1 over all directions: mean h_J h_Kᵀ = δ_JK · 1.
 
-In the plane 1, then √2 (cos Jφ, sin Jφ); in space √(4π) Y_J. They turn as the irrep J: h_J(gx) = ρ_J(g) h_J(x).
-Functions of an offset are harmonics of its direction times `rings` of its length; signals on directions are sampled,
-f(x) = Σ_l h_l(x) · f_l, and come back by `Samples.analysis`.
+In the plane 1, then √2 (cos Jφ, sin Jφ); in space √(4π) Y_J. They transform as the irrep J: h_J(gx) = ρ_J(g) h_J(x).
+Functions of an offset are harmonics of its direction times `rings` of its length. Signals on directions,
+f(x) = Σ_l h_l(x) · f_l, are sampled, and `Samples.analysis` recovers their coefficients.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from equitangents.sphere.transforms import gauss_legendre
 
 
 def direction_harmonics(x: ArrayLike, largest: int) -> list[ArrayLike]:
-    """h_0 .. h_largest of unit vectors x (..., 2) or (..., 3), each (..., d_J)."""
+    """h_0 .. h_largest at unit vectors x (..., 2) or (..., 3), each (..., d_J)."""
     xp = jnp if isinstance(x, jax.Array) else np
     if x.shape[-1] == 3:
         values = math.sqrt(4 * math.pi) * polynomials(x, largest + 1)
@@ -37,7 +37,7 @@ def direction_harmonics(x: ArrayLike, largest: int) -> list[ArrayLike]:
 
 
 def directions_and_lengths(offset: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-    """(unit vectors, lengths) of vectors; (0, 0) of the zero vector, with derivatives 0 there."""
+    """(unit vectors, lengths) of vectors; (0, 0) for the zero vector, with zero derivatives there."""
     xp = jnp if isinstance(offset, jax.Array) else np
     offset, scale = within_range(offset)
     square = xp.sum(offset * offset, axis=-1)
@@ -58,7 +58,7 @@ def rings(length: ArrayLike, radii: tuple[float, ...], width: float) -> ArrayLik
 class Samples:
     """Points of the circle or the sphere, their weights w_s, and harmonics h_l there, each (points, d_l).
 
-    The weights sum to 1, so that bandlimited signals come back as they were if the points integrate products of
+    The weights sum to 1, so that band-limited signals are recovered exactly if the points integrate products of
     harmonics exactly.
     """
 
@@ -68,7 +68,7 @@ class Samples:
 
     @property
     def analysis(self) -> tuple[np.ndarray, ...]:
-        """Rows w_s h_l(x_s), (d_l, points): from values to coefficients."""
+        """Matrices w_s h_l(x_s), (d_l, points), from values to coefficients."""
         return tuple((h * self.weights[:, None]).T for h in self.harmonics)
 
 

@@ -1,4 +1,4 @@
-"""Assertions for the tests of one's own models, and a pytest plugin with the same."""
+"""Assertions for tests of users' models, and a pytest plugin."""
 
 import lazy_loader
 

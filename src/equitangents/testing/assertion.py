@@ -1,4 +1,4 @@
-"""`assert_equivariant`: an audit that raises, with the element, the output and the layer where it fails."""
+"""`assert_equivariant`: an audit that raises AssertionError, naming the element, output and layer of the failure."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ def assert_equivariant(
     tolerance: float | None = None,
     **entries: Any,
 ) -> AuditReport:
-    """Raise AssertionError unless f(ρ_X(g)x) = ρ_Y(g)f(x) for every element that is tried.
+    """Raise AssertionError unless f(ρ_X(g)x) = ρ_Y(g)f(x) for every tested element.
 
     Args:
-        f: what `equitangents.audit` takes: a function of a batch, a PyTorch module, the path of an ONNX file, ….
+        f: a model as in `equitangents.audit`: a function of a batch, a PyTorch module, the path of an ONNX file, ….
         action: ρ_X, an action on the inputs, or the name of a group.
         x: the inputs, (N, …), or a tuple or dictionary of them.
         output_action: ρ_Y; None: the outputs should be invariant.
-        tolerance: the mean error that is acceptable under every element, 0.01 for 1 %; None: none above the floor of
+        tolerance: the largest acceptable mean error under every element, 0.01 for 1 %; None: only the noise floor of
             rounding and interpolation.
-        **entries: whatever else `equitangents.audit` takes (`layout`, `inputs`, `elements`, `seed`, …).
+        **entries: further arguments of `equitangents.audit` (`layout`, `inputs`, `elements`, `seed`, …).
 
     Returns:
         The report, if nothing was raised.
 
     Raises:
         AssertionError: with the first line and the table of the report: error and noise floor, the input and element
-            where it is largest, the outputs that fail, and, of models that show their layers, the layer where it
-            starts; also if the inputs do not suffice to tell.
+            with the largest error, the outputs that fail, and, for models whose layers are visible, the layer where it
+            starts; also if the inputs do not suffice for a verdict.
 
     >>> import numpy as np
     >>> from equitangents.testing import assert_equivariant

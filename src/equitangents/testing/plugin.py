@@ -1,4 +1,4 @@
-"""The pytest plugin: a fixture `assert_equivariant`, with a tolerance for all assertions that state none."""
+"""The pytest plugin: a fixture `assert_equivariant`, with a default tolerance for all assertions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The tolerance of assertions that state none."""
+    """Add the option for the default tolerance."""
     parser.getgroup("equitangents").addoption(
         "--equivariance-tolerance",
         type=float,

@@ -1,4 +1,4 @@
-"""Ensembles of PyTorch modules, f̄(x) = (1/M) Σ_i f(x; θ_i), member i a function of (seed, i) alone."""
+"""Ensembles of PyTorch modules, f̄(x) = (1/M) Σ_i f(x; θ_i), where member i depends only on (seed, i)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TorchEnsemble(FiniteEnsemble):
 
     @property
     def net(self) -> Factory:
-        """The factory, which stands where other ensembles have their network."""
+        """The factory, in place of a network."""
         return self.factory
 
     def _check_settings(self) -> None:
@@ -100,21 +100,21 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
     say which and why, as the log does.
 
     Args:
-        factory: a function without arguments that makes a module: a class, or `lambda: Model(32)`. Member i is what it
-            makes after torch.manual_seed(member_seeds(seed, i).init).
+        factory: a function without arguments that makes a module: a class, or `lambda: Model(32)`. Member i is made
+            after torch.manual_seed(member_seeds(seed, i).init).
         optimizer: "gd", full-batch gradient descent; "sgd", "momentum", "adam"; or a function parameters ->
-            torch.optim.Optimizer, to which learning_rate and momentum are of no concern.
+            torch.optim.Optimizer, which ignores learning_rate and momentum.
         seed: whole number; the order of member i's data comes from a generator seeded by member_seeds(seed, i).order,
             dropout from torch.manual_seed(member_seeds(seed, i).noise).
         layout: x is channels-last, (N, H, W, C), as everywhere in this library. "channels_first": modules get images,
             inputs with two axes of positions or more, as (N, C, H, W), and give fields on as many axes as
-            (N, outputs, H, W); "channels_last": as they are.
-        method: "auto"; "torch.func", an error if the module does not permit; "in turn", one after another.
+            (N, outputs, H, W); "channels_last": unchanged.
+        method: "torch.func", together (an error if the module does not permit); "in turn", one after another; "auto".
         device: of PyTorch, "cpu" or "cuda".
         members_per_chunk: members trained together; None: 16.
         memory_limit: bytes that transformed copies and predictions may take; None: half of the memory there is.
         checkpoint_dir: the folder where training is saved on the way, to go on with `fit(resume=True)`; None: nowhere.
-            An interrupt goes back to the last one.
+            After an interrupt, training resumes from the last checkpoint.
 
     All others are those of `DeepEnsemble`, losses and their units too.
 

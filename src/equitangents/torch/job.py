@@ -84,7 +84,7 @@ class ModuleChunk:
         self._trainer: OneByOne | Vectorised = kind(modules, job.data, job.recipe, seeds)
 
     def restore(self, params: Sequence[np.ndarray], state: Sequence[np.ndarray]) -> None:
-        """Go on from parameters and buffers in the order of their names, and from what `state` gave."""
+        """Resume from parameters and buffers in the order of their names, and from `state`."""
         import torch
 
         trained = self._trainer.tensors()
@@ -92,14 +92,14 @@ class ModuleChunk:
             for name, values in zip(sorted(trained), params, strict=True):
                 trained[name].copy_(torch.from_numpy(np.array(values)))
         (written,) = state
-        try:  # an optimizer of one's own may keep objects that are not read without running code
-            found = torch.load(io.BytesIO(np.asarray(written).tobytes()), weights_only=True)
+        try:  # a custom optimizer may store objects that cannot be read without running code
+            saved = torch.load(io.BytesIO(np.asarray(written).tobytes()), weights_only=True)
         except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
             reason = str(error).partition("\n")[0]
-            raise StoreError("checkpoint", reason, "an optimizer's state that can be read", "train anew") from None
-        self._trainer.optimiser.load_state_dict(found["optimizer"])
-        self._trainer.noise = list(found["noise"])
-        for generator, order in zip(self._generators, found["orders"], strict=True):
+            raise StoreError("checkpoint", reason, "an optimizer's state that can be read", "train again") from None
+        self._trainer.optimiser.load_state_dict(saved["optimizer"])
+        self._trainer.noise = list(saved["noise"])
+        for generator, order in zip(self._generators, saved["orders"], strict=True):
             generator.set_state(order)
 
     def advance(self, first: int, count: int) -> np.ndarray:
@@ -122,7 +122,7 @@ class ModuleChunk:
         return {name: tensor.detach().cpu().numpy().copy() for name, tensor in self._trainer.tensors().items()}
 
     def state(self) -> list[np.ndarray]:
-        """What else the members go on from, as bytes: their optimisers, and the generators that they draw from."""
+        """The remaining state of the members as bytes: optimisers and random generators."""
         import torch
 
         written = io.BytesIO()

@@ -47,7 +47,7 @@ class ModuleKernel:
         self.module, self.layout = module, layout
         self.parameters: dict[str, torch.Tensor] = {n: p for n, p in module.named_parameters() if p.requires_grad}
         if not self.parameters:
-            raise NetworkError("the module trains no parameters, so it has no tangent kernel")
+            raise NetworkError("module", type(module), "one with parameters that are trained", verb="is of type")
 
     def kernel(self, x1: Numbers, x2: Numbers | None = None) -> Kernels:
         """Kernels between x1 and x2 (None: x1), each (N1, N2)."""
@@ -78,8 +78,8 @@ class ModuleKernel:
             return self._by_vectors(a, a if b is None else b, form)
         one = self._jacobian(a)
         other = one if b is None else self._jacobian(b)
-        found = torch.einsum(_PRODUCTS[form], one, other)
-        return found / outputs.shape[1] if form == "mean" else found
+        block = torch.einsum(_PRODUCTS[form], one, other)
+        return block / outputs.shape[1] if form == "mean" else block
 
     def _jacobian(self, x: torch.Tensor) -> torch.Tensor:
         """∂f(x)/∂θ, (N, outputs, numbers)."""
@@ -109,11 +109,11 @@ class ModuleKernel:
     def _at(self, parameters: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
         import torch
 
-        found = torch.func.functional_call(self.module, parameters, (x,))
-        if not isinstance(found, torch.Tensor) or found.ndim != 2:
-            shape = tuple(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
+        outputs = torch.func.functional_call(self.module, parameters, (x,))
+        if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2:
+            shape = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
             raise ShapeError("module", shape, "one tensor (N, outputs)", verb="gives")
-        return found
+        return outputs
 
     def _free(self) -> dict[str, torch.Tensor]:
         return {name: p.detach() for name, p in self.parameters.items()}
@@ -127,7 +127,7 @@ class ModuleKernel:
 
     @contextlib.contextmanager
     def _evaluated(self) -> Iterator[None]:
-        """Every part of the module as in evaluation; afterwards as it was."""
+        """All parts of the module in evaluation mode, restored afterwards."""
         trained = [part for part in self.module.modules() if part.training]
         self.module.eval()
         try:

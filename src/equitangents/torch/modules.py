@@ -1,6 +1,6 @@
 """Members as modules: made by the factory, and their tensors as arrays stacked over members.
 
-Random numbers of a member come from (seed, member) alone.
+Random numbers of a member depend only on (seed, member).
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def outputs_of(
     as_rows = (lambda f: f) if fields is None else fields.rows
     members = len(next(iter(params.values())))
     for begin in range(0, len(x), _ROWS):
-        with torch.inference_mode():  # left before what is made here is used elsewhere
+        with torch.inference_mode():  # left before its tensors are used elsewhere
             rows, parts = to_tensor(x[begin : begin + _ROWS], layout, device), []
             for i in range(members):
                 filled = fill(module, {name: a[i] for name, a in params.items()})

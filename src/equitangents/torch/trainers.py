@@ -1,8 +1,8 @@
-"""How every member is trained, and on what: losses, optimisers, the order of the data.
+"""Training of members: losses, optimisers, the order of the data.
 
-One member by itself, by autograd, for every module; or all by one gradient, by torch.func's vmap.
-The latter is for modules that are functions of their parameters, buffers and inputs alone. `reason_against` says of
-others why they are not, after a trial whose gradients are compared with autograd's.
+Members are trained one after another by autograd, or together by torch.func's vmap. The latter needs modules that are
+functions of their parameters, buffers and inputs. `reason_against` gives the reason why a module is not, after a trial
+that compares gradients with autograd's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ELEMENTWISE = (
 
 @dataclass(frozen=True)
 class TorchRecipe:
-    """Everything that decides the arithmetic of training, apart from data and seeds."""
+    """Everything that determines the arithmetic of training, except data and seeds."""
 
     loss: str
     optimizer: str | Callable[..., torch.optim.Optimizer]
@@ -46,7 +46,7 @@ class TorchRecipe:
     def lost(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """The mean over a batch of ½ Σ_k (f_k − y_k)² or −Σ_k y_k log softmax(f)_k; of fields summed over positions.
 
-        outputs: what a module makes of the batch. targets: (rows, numbers).
+        outputs: of a module for the batch. targets: (rows, numbers).
         """
         import torch
 
@@ -180,7 +180,7 @@ def reason_against(modules: Sequence[torch.nn.Module], data: Data, recipe: Torch
     x, y = data.x[some], data.y[some]
     with random_numbers(seed, recipe.device):
         before = {name: b.clone() for name, b in tried[0].named_buffers()}
-        alone = [_gradient_alone(m, x, y, recipe) for m in tried]
+        single = [_gradient_alone(m, x, y, recipe) for m in tried]
         changed = [name for name, b in tried[0].named_buffers() if not torch.equal(b, before[name])]
         if changed:
             return f"its buffer {changed[0]!r} changes in training"
@@ -189,10 +189,10 @@ def reason_against(modules: Sequence[torch.nn.Module], data: Data, recipe: Torch
         except Exception as error:
             return f"torch.func cannot map it over members: {' '.join(str(error).split())[:200]}"
     for name, together in gradients.items():
-        apart = torch.stack([g[name] for g in alone])
-        difference, size = float((together - apart).abs().max()), float(apart.abs().max())
-        if not difference <= _AGREE[apart.dtype.itemsize] * size + torch.finfo(apart.dtype).eps:
-            return f"the gradient of {name!r} by torch.func is not autograd's: {difference:.2g} apart, of {size:.2g}"
+        stacked = torch.stack([g[name] for g in single])
+        difference, size = float((together - stacked).abs().max()), float(stacked.abs().max())
+        if not difference <= _AGREE[stacked.dtype.itemsize] * size + torch.finfo(stacked.dtype).eps:
+            return f"the gradient of {name!r} by torch.func differs from autograd's by {difference:.2g}, of {size:.2g}"
     return None
 
 
@@ -216,10 +216,10 @@ class _Stacked:
         def loss(trained: Tensors, fixed: Tensors, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return self._loss(torch.func.functional_call(self._template, trained | fixed, (x,)), y)
 
-        values = {name: p.detach() for name, p in self.trained.items()}  # apart from autograd's records
+        values = {name: p.detach() for name, p in self.trained.items()}  # without autograd's graph
         step = torch.func.vmap(torch.func.grad_and_value(loss), in_dims=(0, 0, axis, axis))
-        found: tuple[Tensors, torch.Tensor] = step(values, self.fixed, x, y)
-        return found
+        result: tuple[Tensors, torch.Tensor] = step(values, self.fixed, x, y)
+        return result
 
 
 def _gradient_alone(
@@ -241,7 +241,7 @@ def _layer_against(module: torch.nn.Module) -> str | None:
         if getattr(layer, "track_running_stats", False):
             return f"{called} keeps running statistics"
         if isinstance(layer, torch.nn.modules.dropout._DropoutNd) and layer.p > 0:
-            return f"{called} draws random numbers, which must not depend on the members beside it"
+            return f"{called} draws random numbers, which must not depend on other members"
     return None
 
 

@@ -92,12 +92,10 @@ def load_images(settings: Chosen, data_dir: Path | None, *, draw: int = 0) -> Im
     height, width, channels = chosen.shape
     side = height if settings.pixels is None else settings.pixels
     if height != width or side % 2:
-        raise InvalidArgumentError(
-            f"images of {settings.data!r} are {height}×{width}, and pixels was {settings.pixels}; the study needs "
-            "square ones of even size"
-        )
+        size = f"{settings.data!r} has {height}×{width}"
+        raise InvalidArgumentError("pixels", settings.pixels, "an even side of square images", size, verb="was")
     if not 2 <= side <= height:
-        raise InvalidArgumentError(f"pixels was {side}; images of {settings.data!r} have {height}")
+        raise InvalidArgumentError("pixels", side, range(2, height + 1), f"images of {settings.data!r}", verb="was")
     sized = lambda x: standardise(data.resize(x, (side, side)))
     sets = {"test": sized(chosen.test_x)}
     for name in settings.foreign:
@@ -153,8 +151,7 @@ def _foreign(name: str, settings: Chosen, shape: tuple[int, int, int], data_dir:
     if name == "photographs":
         return data.photo_patches(count, shape, seed=settings.seed)
     if name not in data.names():
-        known = ", ".join(("photographs", "noise", *data.names()))
-        raise InvalidArgumentError(f"foreign names {name!r}; known are {known}")
+        raise InvalidArgumentError("foreign", name, ["photographs", "noise", *data.names()])
     source = data.load(name, data_dir)
     few = source.subset(None, min(count, len(source.test_x)), seed=settings.seed)
     return data.conform(few.test_x, shape)

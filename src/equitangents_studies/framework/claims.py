@@ -124,7 +124,7 @@ class By:
         if self.kind not in KINDS:
             raise InvalidArgumentError("kind", self.kind, list(KINDS))
         if self.kind == "source" and not self.place:
-            raise InvalidArgumentError('place is empty; a claim of a source has a place ("Table 1", "review")')
+            raise InvalidArgumentError("place", "", 'the place of the claim in its source ("Table 1", "review")')
 
 
 theirs = partial(By, "source")
@@ -159,9 +159,9 @@ def claim(
     """
     numbers = numbers.labelled() if isinstance(numbers, Records) else dict(numbers)
     if not numbers:
-        raise InvalidArgumentError("numbers is empty; a claim needs at least one number")
+        raise InvalidArgumentError("numbers", {}, "at least one number")
     if not covers:
-        raise InvalidArgumentError("covers is empty; a claim says what its interval is over, or EXACT, or SINGLE")
+        raise InvalidArgumentError("covers", covers, "what the interval is over, or EXACT, or SINGLE")
     bound = (at_least, at_most)
     label, e = aggregate or _least_favourable(numbers, bound, single=covers == SINGLE)
     return Claim(

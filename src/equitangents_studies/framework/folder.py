@@ -71,9 +71,8 @@ def only_run(path: Path) -> Iterator[None]:
             path.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(path / _LOCK, "another run is writing here"))
         except StoreError:
-            raise InvalidArgumentError(
-                f"another run is writing into {path}; wait until it is done, or choose another folder with --out"
-            ) from None
+            remedy = "wait until it is done, or choose another"
+            raise InvalidArgumentError("out", str(path), "a folder that no run is writing to", remedy) from None
         except OSError as error:
             raise InvalidArgumentError("out", str(path), "a folder that can be written", str(error.strerror)) from None
         try:
@@ -141,18 +140,16 @@ class RunFolder:
             raise InvalidArgumentError("out", place, "a run of a study", hint)
         if held is None and not force:
             hint = "replace it with --force, or choose another folder with --out"
-            raise InvalidArgumentError(f"{path / 'config.json'} is damaged; {hint}")
+            raise InvalidArgumentError("out", str(path), "a run with a readable config.json", hint)
         if held is None or force:
             return
         differing = _differences(held, config)
         if resume and differing:
-            raise InvalidArgumentError(f"the run in {path} cannot be resumed with other settings: {differing}")
+            raise InvalidArgumentError("out", str(path), "a run with the same settings to resume", differing)
         then, now = (found.get("versions", {}).get("equitangents") for found in (held, config))
         if resume and None not in (then, now) and then != now:
-            raise InvalidArgumentError(
-                f"the run in {path} was begun by equitangents {then}, and this is {now}: go on with that version, or "
-                "start again without --resume"
-            )
+            remedy = f"it was begun by {then}: use that version, or leave out --resume"
+            raise InvalidArgumentError("out", str(path), f"a run by equitangents {now} to resume", remedy)
         if not resume and (differing or (path / "report.html").exists()):
             found, hint = "another run: " + differing, "choose another folder with --out, or replace it with --force"
             raise InvalidArgumentError(place, found if differing else "a finished run", remedy=hint, verb="holds")

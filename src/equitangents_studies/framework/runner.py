@@ -65,7 +65,7 @@ def run(
     """
     info = lookup(name, preset)
     if resume and force:
-        raise InvalidArgumentError("resume and force are both given; resume goes on with a run, force replaces it")
+        raise InvalidArgumentError("force", force, "False with resume", "resume continues a run, force replaces it")
     study, present = load(info)
     from equitangents_studies.framework import study as reading
     from equitangents_studies.framework.folder import RunFolder, only_run

@@ -257,7 +257,7 @@ def _check_files(images: ImageFolder, folder: RunFolder) -> None:
     """Raise InvalidArgumentError if a resumed run finds other files."""
     found = folder.stage("files", "Listing of the images", lambda task: {"digest": np.array(images.digest)})
     if str(found["digest"]) != images.digest:
-        raise InvalidArgumentError(f"the files in {images.path} are not those that this run began with; start it again")
+        raise InvalidArgumentError("data", str(images.path), "the files that the run began with", "start the run again")
 
 
 def _trained(

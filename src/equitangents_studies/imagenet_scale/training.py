@@ -233,7 +233,7 @@ def _restored(like: NetworkState, path: Path) -> NetworkState:
     try:
         return serialization.from_bytes(like, Archive(open_regular(path)).array(0).tobytes())
     except Exception as error:  # whatever msgpack raises
-        raise InvalidArgumentError(f"{path} is not a checkpoint of this network: {error}") from None
+        raise InvalidArgumentError("path", str(path), "a checkpoint of this network", str(error)) from None
 
 
 def _as_array(tau: Transformation) -> jax.Array:

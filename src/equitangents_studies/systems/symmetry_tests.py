@@ -172,7 +172,7 @@ def false_alarm_rate(
         data = Sample(x[:_SAMPLES], np.arange(_SAMPLES) % _CLASSES, x[_SAMPLES:])
         result = _by_two_samples(own, tau, data, case, members, level)
         if not np.isfinite(result.number):
-            raise InvalidArgumentError(f"case {case} of {cases} has predictions that are not finite; lower c")
+            raise InvalidArgumentError("c", case, remedy="lower c", verb="gives predictions not finite in case")
         rejected += result.verdict == "not symmetric"
     low, high = binomial_ends(rejected / cases, cases, 0.95, (0.0, 1.0))
     return Estimate(rejected / cases, low, high, 0.95)
@@ -227,10 +227,10 @@ def relative(a: np.ndarray, b: np.ndarray) -> float:
 def _data(x: Numbers | None, y: Numbers | None, x_test: Numbers | None) -> Sample:
     if x is None:
         if y is not None or x_test is not None:
-            raise InvalidArgumentError("y or x_test is given without x; expected all data or none")
+            raise InvalidArgumentError("x", None, "all data or none")
         return sample_data()
     if y is None:
-        raise InvalidArgumentError("y is None; expected labels or targets of x")
+        raise InvalidArgumentError("y", None, "labels or targets of x")
     x = np.asarray(check_array("x", x, min_rank=2))
     x_test = x if x_test is None else np.asarray(check_array("x_test", x_test, min_rank=2))
     return Sample(x, np.asarray(y), x_test)

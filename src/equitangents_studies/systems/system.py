@@ -90,7 +90,7 @@ def fit_moved(
     move = system.transformation(x.shape[1:])
     if isinstance(system.inference, KernelInference):
         if watch is not None:
-            raise InvalidArgumentError("watch is given, and a kernel has no epochs; expected None")
+            raise InvalidArgumentError("watch", watch, "None, since a kernel has no epochs")
         return FittedSystem(system, move, classes, system.inference.fit(net, move(x), targets))
     noted = None
     if watch is not None:

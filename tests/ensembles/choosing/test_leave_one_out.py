@@ -156,8 +156,12 @@ MOVING = actions.tensor_product(SQUARE, actions.channels(SQUARE.group, SQUARE.gr
     ("model", "y", "message"),
     [
         (InfiniteEnsemble(mlp, dynamics="discrete", time=3, learning_rate=0.1), 4, "time is 3.*leaving samples out"),
-        (InfiniteEnsemble(mlp, augmentation=actions.subset(turns, [1, 2]), ridge=0.1), 4, "leaves out the identity"),
-        (InfiniteEnsemble(mlp), 1, "leaves nothing to train on"),
+        (
+            InfiniteEnsemble(mlp, augmentation=actions.subset(turns, [1, 2]), ridge=0.1),
+            4,
+            "expected one with the identity",
+        ),
+        (InfiniteEnsemble(mlp), 1, "expected at least 2 samples"),
         (
             InfiniteEnsemble(mlp, turns, time=1.0, label_action=SIGNS),
             "fixed",

@@ -220,5 +220,5 @@ class TestBadGrids:
     def test_without_data(self, data):
         with pytest.raises(NotFittedError, match="call fit first"):
             InfiniteEnsemble(literal).tune({"ridge": [1.0]})
-        with pytest.raises(InvalidArgumentError, match="y is given without X"):
+        with pytest.raises(InvalidArgumentError, match="X is None; expected samples with y"):
             InfiniteEnsemble(literal).tune({"ridge": [1.0]}, y=data[1])

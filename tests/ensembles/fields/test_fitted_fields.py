@@ -233,5 +233,5 @@ def test_groups_that_do_not_fit_are_refused():
     with pytest.raises(ShapeError, match=r"\(3, 3, 3, 1\); expected \(3, 3, 3, 2\); it must keep"):
         moved_targets(C4, lambda g, y: y[..., :1], Y)
     model = et.InfiniteEnsemble(NET, augmentation=actions.subset(C4, [0, 1, 1]), time=0.8).fit(X, Y)
-    with pytest.raises(InvalidArgumentError, match="has no such group"):
+    with pytest.raises(InvalidArgumentError, match="expected an action of a group"):
         model.predict_orbit_means(X_TEST)

@@ -199,7 +199,7 @@ class TestTwoProcesses:
 
         monkeypatch.setattr(PredictionTask, "predict", raced)
         if model is OTHER:
-            with pytest.raises(StoreError, match="exists; it does not hold these predictions"):
+            with pytest.raises(StoreError, match="expected a new path, or one that holds these predictions"):
                 predict_to_file(MODEL, NEW, out, rows=5)
             assert made_by(out) == 1
             predict_to_file(MODEL, NEW, out, rows=5, force=True)
@@ -242,7 +242,7 @@ def _outcome(out, model, start):
 class TestAFileThatIsThere:
     def test_is_kept_unless_it_may_be_replaced(self, tmp_path):
         (tmp_path / "p.npy").write_text("mine")
-        with pytest.raises(StoreError, match=r"p\.npy exists; .*--force"):
+        with pytest.raises(StoreError, match=r"p\.npy.*; expected a new path.*--force"):
             predict_to_file(MODEL, NEW, tmp_path / "p.npy")
         assert (tmp_path / "p.npy").read_text() == "mine"
         predict_to_file(MODEL, NEW, tmp_path / "p.npy", force=True)
@@ -261,10 +261,10 @@ class TestAFileThatIsThere:
         assert before == (path.stat().st_ino, path.read_bytes())
         other = et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(X, list("abcabcab"))
         for model, x, changed in ((other, NEW, {}), (CLASSIFIER, NEW + 1, {}), (CLASSIFIER, NEW, {"time": 3.0})):
-            with pytest.raises(StoreError, match="exists; it does not hold these predictions"):
+            with pytest.raises(StoreError, match="expected a new path, or one that holds these predictions"):
                 predict_to_file(model, x, path, rows=5, **changed)
         path.write_bytes(before[1][:-20] + b"\0" + before[1][-19:])
-        with pytest.raises(StoreError, match="exists; it does not hold these predictions"):
+        with pytest.raises(StoreError, match="expected a new path, or one that holds these predictions"):
             predict_to_file(CLASSIFIER, NEW, path, rows=5)
         predicted.left = None
         predict_to_file(CLASSIFIER, NEW, path, rows=5, force=True)
@@ -278,7 +278,7 @@ class TestAFileThatIsThere:
         (tmp_path / "q.npy").mkdir()
         (tmp_path / "r.npy.parts").write_text("mine")
         for name in ("q.npy", "r.npy"):
-            with pytest.raises(StoreError, match=r"exists|Not a directory"):
+            with pytest.raises(StoreError, match=r"expected a new path|Not a directory"):
                 predict_to_file(MODEL, NEW, tmp_path / name, force=True)
         assert (tmp_path / "r.npy.parts").read_text() == "mine"
 

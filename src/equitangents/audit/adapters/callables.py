@@ -18,7 +18,7 @@ from equitangents.nn import Sequential
 
 
 def in_double(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The function where JAX computes in double precision, its outputs as NumPy arrays."""
+    """The function evaluated by JAX in double precision, with NumPy outputs."""
 
     def wide(x: Tree) -> Tree:
         with precision.scope(np.float64):
@@ -46,11 +46,11 @@ class CallableModel(Model):
         return self.function(*arguments(x))
 
     def double(self) -> Callable[[Any], Any]:
-        """The function where JAX computes in double precision, too."""
+        """The function evaluated by JAX in double precision."""
         return in_double(self.run)
 
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
-        """The functions that were given as layers, one after another."""
+        """The functions of `layers`, applied in order."""
         if self.layers is None:
             return None
         traces = []
@@ -94,7 +94,7 @@ class NetworkModel(Model):
 
 @partial(jax.jit, static_argnums=0)
 def _applied(net: Sequential, params: Params, x: Tree) -> Tree:
-    """Compiled once for equal networks and the same shapes: an audit of other parameters compiles nothing again."""
+    """Compiled once per network and shape, for all parameters."""
     return net.apply(params, x)
 
 
@@ -106,7 +106,7 @@ def _named(i: int, layer: Any) -> tuple[str, Callable[[Any], Any]]:
 
 METHODS = ("predict_proba", "decision_function", "predict")
 _MEANS = {f"{name}{of}" for name in ("RandomForest", "ExtraTrees", "Bagging") for of in ("Regressor", "Classifier")}
-"""Estimators whose output is the plain mean of their members'."""
+"""Estimators whose output is the mean over their members."""
 
 
 class EstimatorModel(Model):
@@ -123,21 +123,21 @@ class EstimatorModel(Model):
 
     @property
     def classes(self) -> np.ndarray | None:
-        """What the classifier was fitted to, one label a column of its scores; None for values and several targets."""
-        found = getattr(self.estimator, "classes_", None)
-        return None if self.method == "predict" or found is None or isinstance(found, list) else np.asarray(found)
+        """Labels of a classifier by column of its scores; None for values and several targets."""
+        labels = getattr(self.estimator, "classes_", None)
+        return None if self.method == "predict" or labels is None or isinstance(labels, list) else np.asarray(labels)
 
     def run(self, x: Tree) -> Tree:
         """Its scores or values."""
         return getattr(self.estimator, self.method)(self.flat(x))
 
     def flat(self, x: Tree) -> Tree:
-        """The inputs as it was fitted to them."""
+        """The inputs in the shape that it was fitted to."""
         fitted = getattr(self.estimator, "sample_shape_", None) or (getattr(self.estimator, "n_features_in_", None),)
         return np.reshape(x, (len(x), -1)) if np.ndim(x) > 2 and fitted == (np.prod(np.shape(x)[1:]),) else x
 
     def members(self) -> list[Model] | None:
-        """The trees of a forest, the estimators of a bagging or voting ensemble, where the mean of theirs is f."""
+        """The trees of a forest or estimators of bagging, if f is the mean over them."""
         parts = getattr(self.estimator, "estimators_", None)
         if parts is None or self.name not in _MEANS:
             return None
@@ -187,9 +187,9 @@ class MembersModel(Model):
     @property
     def classes(self) -> np.ndarray | None:
         """The members' classes, if all have the same."""
-        found = [m.classes for m in self._members]
-        known = [c for c in found if c is not None and np.array_equal(c, found[0])]  # type: ignore[arg-type]
-        return known[0] if len(known) == len(found) else None
+        labels = [m.classes for m in self._members]
+        known = [c for c in labels if c is not None and np.array_equal(c, labels[0])]  # type: ignore[arg-type]
+        return known[0] if len(known) == len(labels) else None
 
     def run(self, x: Tree) -> Tree:
         """The mean of the members' outputs."""
@@ -211,7 +211,7 @@ class MembersModel(Model):
             yield
 
     def check_inputs(self, x: Tree, axes: Sequence[int] = ()) -> None:
-        """What any member says."""
+        """The checks of all members."""
         for member in self._members:
             member.check_inputs(x, axes)
 
@@ -220,7 +220,7 @@ class MembersModel(Model):
         return self._members
 
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
-        """The layers of the first."""
+        """The layers of the first member."""
         return self._members[0].trace(x, keep)
 
 

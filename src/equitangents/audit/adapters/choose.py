@@ -1,6 +1,6 @@
-"""Which adapter a model needs, found without importing any library that it does not come from; models from files.
+"""The adapter of a model, without importing unrelated libraries; models from files.
 
-Nothing is unpickled unless it is trusted: a pickle runs any code.
+Pickles, which can run any code, are loaded only if trusted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from equitangents.nn import Sequential
 
 
 def as_model(f: AnyModel, *, layers: Sequence[Any] | None = None, select: Select = None) -> Model:
-    """An adapter for whatever f is, whose output is the one called `select`; raises InvalidTypeError if it is none."""
+    """An adapter for the model f and its output `select`; raises InvalidTypeError if f is not a model."""
     if isinstance(f, list) and f:
         return MembersModel([as_model(member, select=select) for member in f])
     model = _adapter(f, layers)
@@ -43,23 +43,23 @@ _FOREIGN = (
     ("torch.export.exported_program", "ExportedProgram", "torch_modules", "of_program"),
     ("onnxruntime.capi.onnxruntime_inference_collection", "InferenceSession", "onnx_files", "OnnxModel"),
 )
-"""Classes of other libraries, by module and name, with the file here that has their adapter."""
+"""Classes of other libraries by module and name, with the file and name of their adapter."""
 _READERS = {
     "onnx": ("onnx_files", "load_onnx"),
     "exported": ("torch_modules", "load_exported"),
     "script": ("torch_modules", "load_script"),
 }
-"""Kinds of files, as `check_model` tells them, with what reads them here."""
+"""Kinds of files, as `check_model` returns them, with their readers."""
 
 
 def _adapter(f: Any, layers: Sequence[Any] | None) -> Model:
-    """The adapter of the kind that f is."""
+    """The adapter of f."""
     if isinstance(f, Model):
         return f
     if isinstance(f, tuple) and len(f) == 2 and isinstance(f[0], Sequential):
         return NetworkModel(*f)
     if isinstance(f, Sequential):
-        raise InvalidTypeError("f is a network without parameters; give (net, params)")
+        raise InvalidTypeError("f", type(f), "(net, params)", verb="is of type")
     foreign = _with_state(f) or next((_here(*at)(f) for module, name, *at in _FOREIGN if _is_a(f, module, name)), None)
     if foreign is not None:
         return foreign
@@ -88,7 +88,7 @@ def _adapter(f: Any, layers: Sequence[Any] | None) -> Model:
 
 
 def _with_state(f: Any) -> Model | None:
-    """The adapter of a Flax linen or Equinox module; with variables or a state it is a pair."""
+    """The adapter of a Flax linen or Equinox module, or of a pair with its variables or state."""
     module, state = f if isinstance(f, tuple) and len(f) == 2 else (f, None)
     if _is_equinox(module):
         return _here("jax_modules", "EquinoxModel")(module, state)
@@ -98,11 +98,11 @@ def _with_state(f: Any) -> Model | None:
         return _here("jax_modules", "LinenModel")(module, state)
     if getattr(module, "scope", None) is not None:
         return None  # bound to its variables: a function of the batch
-    raise InvalidTypeError("f is a Flax linen module without variables; give (module, variables)")
+    raise InvalidTypeError("f", type(module), "(module, variables)", verb="is of type")
 
 
 def _here(file: str, name: str) -> Callable[..., Any]:
-    """What a file of this folder holds, imported only now: with it come the libraries that it needs."""
+    """An attribute of a module of this package, imported on demand with the libraries that it needs."""
     return getattr(importlib.import_module(f"equitangents.audit.adapters.{file}"), name)
 
 
@@ -112,14 +112,14 @@ def _is_equinox(f: Any) -> bool:
 
 
 def _is_a(f: Any, module: str, name: str) -> bool:
-    """Whether f is an instance of a class that is known by name alone."""
+    """Whether f is an instance of a class, given by its name."""
     return any(c.__module__ == module and c.__name__ == name for c in type(f).__mro__)
 
 
 def load_model(spec: str, trust: bool = False) -> Any:
     """The model in file.onnx, a program of torch.export or TorchScript, or package.module:object.
 
-    Other pickles (.pt, .pth, .pkl, .joblib) are refused unless `trust`; weights alone are no model.
+    Other pickles (.pt, .pth, .pkl, .joblib) are refused unless `trust`; files of weights are not models.
     """
     kind = check_model(spec, trust)
     if kind == "name":
@@ -146,14 +146,14 @@ def _unpickle(path: str, suffix: str) -> Any:
 
 
 def imported(spec: str, what: str) -> Any:
-    """What package.module:object names, from the working folder or the environment; errors call it `what`."""
+    """The object package.module:object, from the working folder or the environment; errors call it `what`."""
     module, name = check_name(spec, what)
     try:
-        found: Any = importlib.import_module(module)
+        thing: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise InvalidArgumentError(what, spec, remedy=f"no module named {error.name!r}") from None
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(thing, part):
             raise InvalidArgumentError(what, spec, remedy=f"{module} has no {name!r}")
-        found = getattr(found, part)
-    return found
+        thing = getattr(thing, part)
+    return thing

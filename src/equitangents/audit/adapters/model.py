@@ -1,8 +1,7 @@
-"""What an audit asks of a model: outputs for a batch; if it can, outputs in double precision and of every layer.
+"""Interface of models in an audit: outputs of a batch and, if supported, in double precision and of every layer.
 
-Outputs are plain trees of dictionaries and tuples, of which one can be chosen by name.
-Model hubs return dictionaries of classes of their own, dataclasses or named tuples, with None where an output was not
-asked for.
+Outputs are plain trees of dictionaries and tuples, of which one can be selected by name. Mappings, dataclasses and
+named tuples, as model hubs return them, become dictionaries without entries that are None.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from equitangents.errors import (
 from equitangents.validation import is_half
 
 Keep = Callable[[Any], Any]
-"""What is kept of an array of features: `folded`, or np.array for all of it."""
+"""Reduces an array of features: `folded`, or np.array to keep all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +45,14 @@ class Answer:
     structure: PyTreeDef
     dtype: np.dtype
     whole: tuple[bool, ...] = ()
-    """Which arrays came as whole numbers (N,): class numbers, unless the audit is told that they are values."""
+    """Which arrays came as whole numbers (N,): class numbers, unless outputs="values"."""
     complex_pairs: tuple[bool, ...] = ()
     """Which arrays came as complex numbers; they are pairs of real ones along a new last axis."""
     axes: tuple[int, ...] = ()
-    """Where the model has the batch of every array; empty: all along the first axis."""
+    """Batch axis of every array in the model; empty: all along the first axis."""
 
     def tree(self, leaves: Sequence[np.ndarray]) -> Tree:
-        """Other arrays in place of these, as the model returns them."""
+        """Other arrays in the form that the model returns."""
         paired = self.complex_pairs or (False,) * len(leaves)
         whole = [a[..., 0] + 1j * a[..., 1] if pair else a for a, pair in zip(leaves, paired, strict=True)]
         whole = [np.moveaxis(a, 0, axis) for a, axis in zip(whole, self.axes or (0,) * len(whole), strict=True)]
@@ -62,15 +61,15 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class LayerTrace:
-    """What one layer read and made."""
+    """Input and output of one layer."""
 
     name: str
     kind: str
     inputs: Tree
-    """What was kept of the array that it read; None: not seen."""
+    """The reduced input; None: unknown."""
     outputs: Tree
     rounding: float = 0.0
-    """The rounding of one operation of the layer, if that is coarser than the type of `outputs`: of half precision."""
+    """Machine epsilon of a layer in half precision, which `outputs` do not show; else 0."""
 
 
 _HALF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -78,9 +77,9 @@ _HALF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 @final
 class Traced:
-    """Layers in the order in which they are called, whatever library's they are; one that is called again is numbered.
+    """Layers of any library in the order of their calls; repeated calls are numbered.
 
-    Features are the first array of real numbers, of at least two axes, of what a layer reads or makes.
+    Features are the first array of real numbers, of at least two axes, in a layer's input or output.
     """
 
     def __init__(self, keep: Keep) -> None:
@@ -88,7 +87,7 @@ class Traced:
         self._keep, self._calls = keep, Counter[str]()
 
     def add(self, name: str, kind: str, read: Tree, made: Tree) -> None:
-        """One more call: what was kept of what the layer read, and what it made; counted alone if no features."""
+        """Add a call with its reduced input `read` and its output `made`; only counted if that has no features."""
         self._calls[name] += 1
         again = f" (call {self._calls[name]})" if self._calls[name] > 1 else ""
         features = _features(made)
@@ -97,15 +96,15 @@ class Traced:
             self.layers.append(LayerTrace(name + again, kind, read, self._keep(to_numpy(features)), rounding))
 
     def kept(self, tree: Tree) -> Tree:
-        """What is kept of features, now, as a layer may work in place; None where there are none."""
+        """Reduced features, taken before a layer may change them in place; None without features."""
         features = _features(tree)
         return None if features is None else self._keep(to_numpy(features))
 
 
 def _features(tree: Tree) -> Any:
     real = (a for a in jax.tree.leaves(plain(tree)) if "float" in str(getattr(a, "dtype", "")))
-    found = next(real, None)
-    return None if found is None or isinstance(found, jax.core.Tracer) or np.ndim(found) < 2 else found
+    features = next(real, None)
+    return None if features is None or isinstance(features, jax.core.Tracer) or np.ndim(features) < 2 else features
 
 
 class Model(ABC):
@@ -115,19 +114,17 @@ class Model(ABC):
     name: str
     device: str = "cpu"
     states_layout: bool = False
-    """Whether the layout of images is read off shapes or given, never assumed: such models have no habit."""
+    """Whether the layout of images must be inferred or given, as there is no convention."""
     fixed_batch: int | None = None
-    """Not None: the model takes batches of this size alone."""
+    """The only batch size of the model; None: any."""
     least_batch: int = 1
-    """Smaller batches are filled up."""
-
+    """Smaller batches are padded."""
     streams: bool = False
-    """Whether layers are seen one by one, so that no two of them need be held."""
-
+    """Whether layers are visited one by one, so that only one is in memory."""
     select: Select = None
-    """Which of several outputs is audited; None: all of them."""
+    """The output to audit; None: all."""
     foreign: bool = True
-    """Whether what goes wrong inside comes from a library: its errors are then told in one line."""
+    """Whether exceptions inside are shown in one line, as those of another library."""
 
     def __call__(self, x: Tree) -> Tree:
         """The output that is audited, for one batch, as a plain tree."""
@@ -140,7 +137,7 @@ class Model(ABC):
         """
 
     def failed(self, error: Exception, x: Tree) -> Exception:
-        """What to raise where the model raised `error` for the batch x."""
+        """The exception to raise if the model raised `error` for the batch x."""
         if isinstance(error, EquitangentsError) or not self.foreign:
             return error
         given = ", ".join(f"{name} {np.shape(a)}" for name, a in _leaves(x))
@@ -162,13 +159,13 @@ class Model(ABC):
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """Every layer's input and output for one batch, in order of execution; None if the model does not show them.
 
-        `keep` says what is kept of an array; where `streams` it is called while the model runs.
+        `keep` reduces an array; if `streams` it is called while the model runs.
         """
         return None
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
-        """Within it the model is ready to be evaluated; afterwards it is as it was."""
+        """A context in which the model can be evaluated; it is restored afterwards."""
         yield
 
     def members(self) -> list[Model] | None:
@@ -177,14 +174,14 @@ class Model(ABC):
 
 
 def arguments(x: Tree) -> tuple[Tree, ...]:
-    """What a batch is to a function: a tuple is several arguments, anything else one."""
+    """The arguments of a function for a batch: a tuple is several, anything else one."""
     return x if isinstance(x, tuple) else (x,)
 
 
 def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True) -> Answer:
-    """A model's output as arrays; raises if it has not one row an input, finite unless `finite` is False.
+    """A model's output as arrays; raises unless it has one row per input, finite unless `finite` is False.
 
-    `expected`, the tree of output actions, says which outputs are sets and where batches are not along the first axis.
+    `expected`, the tree of output actions, tells which outputs are sets, and their batch axes.
     """
     most = most_items(expected)
     output = output if most is None else stacked(output, n, most, expected)
@@ -192,7 +189,7 @@ def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True
     names = ["f(x)" + jax.tree_util.keystr(path) for path, _ in pairs]
     arrays = [to_numpy(leaf, name) for name, (_, leaf) in zip(names, pairs, strict=True)]
     if not arrays:
-        raise ShapeError("f(x) holds no array")
+        raise ShapeError("f(x)", structure, "an array", verb="holds no array:")
     axes = axes_of(expected, structure, len(arrays))
     arrays = [np.moveaxis(a, axis, 0) if a.ndim > axis > 0 else a for a, axis in zip(arrays, axes, strict=True)]
     choose = _choices(output, names, n)
@@ -207,8 +204,7 @@ def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True
 
 
 _LARGEST = 1e150
-"""Of an output: sums of the squares of 10⁸ such numbers are still finite."""
-
+"""Largest output: the sum of squares of 10⁸ such numbers is finite."""
 _NAMED = 6
 _SETS = (
     "f(x) is a list with one entry an input: output_action says what its sets are, such as "
@@ -236,7 +232,7 @@ def _check(name: str, a: np.ndarray, n: int, choose: str, finite: bool, sets: bo
 
 
 def _choices(output: Tree, names: list[str], n: int) -> str:
-    """The names that `select=` could take, for an error about one of several outputs; "" for a single output."""
+    """The values of `select=`, for an error about one of several outputs; "" for a single output."""
     if isinstance(output, list) and len(output) == n:
         return _SETS
     few = [*names[:_NAMED], "…"] if len(names) > _NAMED else names
@@ -249,7 +245,7 @@ def as_real(a: np.ndarray) -> np.ndarray:
 
 
 def axes_of(expected: AnyAction, structure: PyTreeDef, count: int) -> list[int]:
-    """Where every output has its batch, by the tree of output actions."""
+    """Batch axis of every output, by the tree of output actions."""
     parts, own = jax.tree.flatten(expected, is_leaf=lambda part: part is None)
     if own != structure and not (len(parts) == count == 1):
         return [0] * count
@@ -263,19 +259,19 @@ def _dtype(leaf: Tree) -> np.dtype:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what was raised, or its class."""
+    """The first line of an exception, or its class."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def in_short(error: BaseException) -> str:
-    """The class and first line of what was raised, and where."""
+    """Class, first line and place of an exception."""
     return f"{type(error).__name__}: " + ", at ".join(filter(None, (first_line(error)[:300], raised_at(error))))
 
 
 def raised_at(error: BaseException) -> str:
-    """file:line of the innermost place in the user's own code where it was raised; "" where there is none.
+    """file:line of the innermost frame of the user's code in an exception; "" without any.
 
-    The user's code is that below the audit's that is not in an installed package; without any, where it was raised.
+    The user's code is outside this package and installed packages; if there is none, any frame outside this package.
     """
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<", _OURS))]
     own = [f for f in frames if "site-packages" not in f.filename and not f.filename.startswith(_STANDARD)]
@@ -302,9 +298,9 @@ def check_select(select: Any) -> Select:
 
 
 def chosen(output: Tree, select: Select) -> Tree:
-    """The output called `select`, by its name or position, or all of them if it is None; as plain trees.
+    """The output `select`, a name or position, or all for None; as plain trees.
 
-    Raises InvalidArgumentError that names the outputs there are.
+    Raises InvalidArgumentError with the names of the outputs.
 
     >>> chosen({"logits": 1.0, "states": (2.0, 3.0), "loss": None}, "states")
     (2.0, 3.0)
@@ -323,7 +319,7 @@ def chosen(output: Tree, select: Select) -> Tree:
 
 
 def plain(output: Tree) -> Tree:
-    """Mappings, dataclasses and named tuples as dictionaries without their entries that are None; within trees, too."""
+    """Mappings, dataclasses and named tuples, also within trees, as dictionaries without entries that are None."""
     named = _named(output)
     if named is not None:
         return {name: plain(value) for name, value in named.items() if value is not None}
@@ -346,9 +342,9 @@ def _named(output: Tree) -> dict[str, Any] | None:
 
 
 def _by_text(entries: list[tuple[Any, Any]]) -> dict[str, Any]:
-    """Entries by their names as text; an error where two would be called the same."""
-    found = {str(name): value for name, value in entries}
-    if len(found) < len(entries):
+    """Entries by their names as text; raises an error if two are equal."""
+    by_text = {str(name): value for name, value in entries}
+    if len(by_text) < len(entries):
         raise InvalidArgumentError(
             "f",
             [name for name, _ in entries],
@@ -356,4 +352,4 @@ def _by_text(entries: list[tuple[Any, Any]]) -> dict[str, Any]:
             "rename one",
             verb="has the outputs",
         )
-    return found
+    return by_text

@@ -34,7 +34,7 @@ class _Operation(NamedTuple):
 def _with_layers(path: str) -> tuple[list[_Operation], Any]:
     """The operations of a file in its order, and a session that returns every intermediate value.
 
-    Weights beside the file are read from there.
+    External weights are read from the folder of the file.
     """
     onnx, runtime = require("onnx", "onnx", "an ONNX model"), require("onnxruntime", "onnx", "an ONNX model")
     try:
@@ -116,13 +116,13 @@ class OnnxModel(Model):
         # batches by the inputs' names, which are sorted in dictionaries
         along = dict(zip(sorted(x) if isinstance(x, dict) else self.input_names, axes, strict=False))
         for declared, a in zip(self._inputs, self._arrays(x).values(), strict=True):
-            wanted, given, axis = declared.shape, np.shape(a), along.get(declared.name, 0)
-            if wanted is None or _fits(wanted, given, axis):
+            expected, given, axis = declared.shape, np.shape(a), along.get(declared.name, 0)
+            if expected is None or _fits(expected, given, axis):
                 continue
-            sizes = [str(n) if isinstance(n, int) else "any" for n in wanted]
+            sizes = [str(n) if isinstance(n, int) else "any" for n in expected]
             shape = ", ".join([*sizes[:axis], "N", *sizes[axis + 1 :]])
-            first = len(given) == 4 and _fits(wanted, (given[0], given[3], *given[1:3]))
-            last = len(given) == 4 and _fits(wanted, (given[0], *given[2:], given[1]))
+            first = len(given) == 4 and _fits(expected, (given[0], given[3], *given[1:3]))
+            last = len(given) == 4 and _fits(expected, (given[0], *given[2:], given[1]))
             remedy = _TO_FIRST if first else _TO_LAST if last else ""
             raise ShapeError("x", given, f"({shape}) for {declared.name!r} of {self.name}", remedy)
 
@@ -159,10 +159,10 @@ class OnnxModel(Model):
         return {name: arrays[name] for name in names}
 
 
-def _fits(wanted: list[Any], given: tuple[int, ...], axis: int = 0) -> bool:
+def _fits(declared: list[Any], given: tuple[int, ...], axis: int = 0) -> bool:
     """Whether an array of shape `given` is what the file states, but for the axis of its batch."""
-    same = [not isinstance(w, int) or w == g for w, g in zip(wanted, given, strict=False)]
-    return len(wanted) == len(given) and all(fits or k == axis for k, fits in enumerate(same))
+    same = [not isinstance(w, int) or w == g for w, g in zip(declared, given, strict=False)]
+    return len(declared) == len(given) and all(fits or k == axis for k, fits in enumerate(same))
 
 
 def load_onnx(path: str, trust: bool = False) -> OnnxModel:

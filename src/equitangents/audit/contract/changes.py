@@ -1,6 +1,6 @@
-"""Changes of inputs by a strength that form no group, such as speed, gain or brightness: f(T_s x) beside f(x).
+"""Transforms by a strength that form no group, such as speed, gain or brightness: f(T_s x) against f(x).
 
-There are no products and no inverses: nothing is asked but how far outputs move at every strength.
+Without products and inverses, only the change of outputs at every strength is measured.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Transform:
             raise InvalidTypeError("fn", fn, "a function fn(x, strength)")
         own = getattr(fn, "__name__", type(fn).__name__)
         self.fn, self.strengths = fn, _check_strengths(strengths)
-        self.elements = self.strengths  # in place of those of a group; none undoes another
+        self.elements = self.strengths  # in place of group elements; there are no inverses
         self.name = name or ("the transform" if own == "<lambda>" else own)
 
     identity: Any = None
     default_draws = 0
 
     def inverse(self, s: float | None) -> Any:
-        """There is none; the strength itself, which whoever asks must not use."""
+        """The strength itself, a placeholder: there is no inverse."""
         return s
 
     def label(self, s: float | None) -> str:
@@ -64,7 +64,7 @@ class Transform:
 
 
 class Changes(Actions):
-    """T_s of inputs, in place of a group's action."""
+    """T_s of inputs, in place of a group action."""
 
     def __new__(cls, transform: AnyAction, like: InputLeaves) -> Changes:
         """The changes of a `Transform`, for inputs like these."""
@@ -78,7 +78,7 @@ class Changes(Actions):
     like: InputLeaves
 
     def act(self, g: float | None, arrays: Iterable[Any]) -> list[Any]:
-        """T_s of one batch; None, as it is given."""
+        """T_s of one batch; unchanged for None."""
         if g is None:
             return list(arrays)
         part = self.like.replaced(list(arrays))
@@ -86,20 +86,20 @@ class Changes(Actions):
         if structure != part.structure and len(changed) != len(part.leaves):
             raise InvalidTypeError(f"fn(x, {g:g})", f"{len(changed)} arrays", f"{len(part.leaves)}, as many as inputs")
         axes = part.axes or (0,) * len(part.leaves)
-        found: list[Any] = []
+        moved: list[Any] = []
         for before, after, axis in zip(part.leaves, changed, axes, strict=True):
             if isinstance(before, Shared):
-                found.append(before)
+                moved.append(before)
                 continue
             array = to_numpy(after, self.transform.name)
             array = np.ascontiguousarray(np.moveaxis(array, axis, 0)) if axis and array.ndim > axis else array
             if array.ndim != before.ndim or len(array) != len(before):
                 raise ShapeError("fn(x, strength)", array.shape, f"{before.ndim} axes and {len(before)} inputs")
-            found.append(array.astype(before.dtype) if before.dtype.kind == array.dtype.kind == "f" else array)
-        return found
+            moved.append(array.astype(before.dtype) if before.dtype.kind == array.dtype.kind == "f" else array)
+        return moved
 
     def orbit(self, elements: Sequence[float | None], arrays: Sequence[Any]) -> Iterator[list[Any]]:
-        """T_s of one batch for one strength after another."""
+        """T_s of one batch for every strength."""
         return (self.act(s, arrays) for s in elements)
 
 

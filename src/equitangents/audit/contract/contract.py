@@ -1,7 +1,7 @@
-"""What equivariance means for a model: the group, its action on every input, and on every output.
+"""The contract of an audit: the group, its action on every input, and on every output.
 
-f is equivariant if f(ρ_X(g)x) = ρ_Y(g)f(x) for all g; invariant where ρ_Y is trivial. The maps must be actions,
-ρ(e) = 1 and ρ(g)ρ(h) = ρ(g·h), exactly or as well as interpolation allows: `verify` looks.
+f is equivariant if f(ρ_X(g)x) = ρ_Y(g)f(x) for all g; invariant where ρ_Y is trivial. `verify` checks that the maps are
+actions, ρ(e) = 1 and ρ(g)ρ(h) = ρ(g·h), exactly or up to interpolation.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from equitangents.audit.contract.trees import (
     Layout,
     Shared,
     from_last,
+    per_leaf,
     settled_layout,
     spatial,
-    spread_over,
 )
 from equitangents.audit.contract.unordered import PixelClasses, Unordered, check_no_detections
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
@@ -44,26 +44,26 @@ from equitangents.metrics.measure import largest_rows
 
 @dataclass(frozen=True, eq=False)
 class Contract:
-    """A group, what it does to each input array, and what it should do to each output array."""
+    """A group, its action on each input array, and its expected action on each output array."""
 
     group: SymmetryGroup
     inputs: Actions
     layout: Layout | None
     kinds: Kinds | None
-    """What the group does to arrays of every kind; None where only the given actions say."""
+    """The group's actions on arrays of every kind; None if only the user's actions are known."""
     output_layout: Layout | None
     angle: Callable[[Any], float | None]
-    """The angle of an element in degrees, if it is a turn of the plane."""
+    """The angle of an element in degrees, if it is a rotation of the plane."""
     grid: tuple[int, ...] | None = None
-    """Positions of the images that the model reads; None where no input is an image."""
+    """Positions of the model's images; None if no input is an image."""
 
     @property
     def not_a_group(self) -> bool:
-        """Whether these are changes that form no group: no products, inverses, averages or irreps."""
+        """Whether these are transforms that form no group: no products, inverses, averages or irreps."""
         return isinstance(self.inputs, Changes)
 
     def label(self, g: Element) -> str:
-        """g in a few characters: its angle if no other element has the same, else what the group calls it."""
+        """Short name of g: its angle if that is unique, else its label in the group."""
         finite = self.group.elements is not None
         angle = self.angle(g) if finite else None
         if angle is not None and self._times_of_angles[round(angle, 6)] == 1:
@@ -90,7 +90,7 @@ class Contract:
         return self.move(self.group.identity, x) if masked else x
 
     def more_accurate(self) -> Contract | None:
-        """With better interpolation of the inputs; None if nothing is interpolated, or not better."""
+        """With better interpolation of the inputs; None if there is none."""
         better = Actions(a if a is None or a.action.exact else a.more_accurate() for a in self.inputs)
         if self.inputs.exact or any(b is None for a, b in zip(self.inputs, better, strict=True) if a is not None):
             return None
@@ -103,8 +103,8 @@ class Contract:
         leaves: Sequence[np.ndarray],
         complex_pairs: Sequence[bool],
     ) -> Actions:
-        """The action on every output, once their shapes are known; some hold complex numbers as pairs of real ones."""
-        given = spread_over("output_action", output_action, structure, len(leaves))
+        """The action on every output, given their shapes; some hold complex numbers as pairs of real ones."""
+        given = per_leaf("output_action", output_action, structure, len(leaves))
         actions: list[LeafAction | None] = []
         for i, (part, y) in enumerate(zip(given, leaves, strict=True)):
             part = part.value if isinstance(part, Batch) else part
@@ -124,7 +124,7 @@ class Contract:
 
     def _output_action(self, part: AnyAction, shape: tuple[int, ...]) -> LeafAction | None:
         place = Place(self.group, self.kinds, shape, self.output_layout, self.grid)
-        if self.not_a_group:  # outputs stay, masks and sets are compared as such
+        if self.not_a_group:  # outputs stay; masks and sets have their own comparison
             if isinstance(part, str) and part == "masks":
                 return LeafAction(unmoved(self.group, "stays"), compared=PixelClasses())
             return part.leaf(place, None) if isinstance(part, Unordered) else None
@@ -152,7 +152,7 @@ class Contract:
 def make_contract(action: AnyAction, x: InputLeaves, kinds: AnyAction, layout: Layout | None, needed: bool) -> Contract:
     """The contract for inputs x; `action` is a group's name, an action, or a tree of actions and None.
 
-    `needed`: the layout of images is read off their shapes, or must be given; it is not assumed.
+    `needed`: the layout of images follows from their shapes or must be given; it is not assumed.
     """
     by = _by_name if isinstance(action, str) else _by_actions
     group, known, parts, used = by(action, x, kinds, layout, needed)
@@ -161,7 +161,7 @@ def make_contract(action: AnyAction, x: InputLeaves, kinds: AnyAction, layout: L
         used = None
     moved = [part.action for part in parts if part is not None]
     angle = moved[0].angle if known is None else known.angle
-    if not _turns_the_plane(group, moved):
+    if not _rotates_the_plane(group, moved):
         angle = _no_angle
     leaves = zip(parts, x.leaves, strict=True)
     grid = next((_grid(a, p.layout) for p, a in leaves if p is not None and _is_image(p, a)), None)
@@ -169,15 +169,15 @@ def make_contract(action: AnyAction, x: InputLeaves, kinds: AnyAction, layout: L
 
 
 def contract_of_changes(transform: AnyAction, x: InputLeaves) -> Contract:
-    """The contract of a transform, whose strengths stand in place of a group's elements."""
+    """The contract of a transform, whose strengths replace group elements."""
     changes = Changes(transform, x)
     return Contract(transform, changes, None, None, None, _no_angle)
 
 
-def _turns_the_plane(group: SymmetryGroup, moved: Sequence[GroupAction]) -> bool:
-    """Whether an element's angle may be that of a turn of the plane.
+def _rotates_the_plane(group: SymmetryGroup, moved: Sequence[GroupAction]) -> bool:
+    """Whether an element's angle may be that of a rotation of the plane.
 
-    Not of rotations of space, nor where a function of the user's says what C_n or D_n does, which may be anything.
+    False for rotations of space, and for C_n or D_n acting by a function of the user's, which may be anything.
     """
     in_space = isinstance(group, RotationGroup) or (isinstance(group, MatrixGroup) and group.matrices.shape[1] == 3)
     if in_space:
@@ -186,7 +186,7 @@ def _turns_the_plane(group: SymmetryGroup, moved: Sequence[GroupAction]) -> bool
 
 
 def _no_angle(g: Element) -> None:
-    """No element is a turn of the plane."""
+    """None: no element is a rotation of the plane."""
 
 
 def _is_image(part: LeafAction, array: Tree) -> bool:
@@ -197,8 +197,8 @@ _Parts = tuple[SymmetryGroup, Kinds | None, list[LeafAction | None], Layout | No
 
 
 def _by_name(name: str, x: InputLeaves, kinds: AnyAction, layout: Layout | None, needed: bool) -> _Parts:
-    """The group, what it does, its actions on the inputs, and the layout of images."""
-    given = [kind_of_only_input(name, x)] if kinds is None else spread_over("inputs", kinds, x.structure, len(x.leaves))
+    """(group, its actions by kind, its actions on the inputs, the layout of images)."""
+    given = [kind_of_only_input(name, x)] if kinds is None else per_leaf("inputs", kinds, x.structure, len(x.leaves))
     _check_shared(x, given)
     grey = lambda a: a.ndim == 3 and parse_group_name("group", name).space == "plane"
     placed = lambda kind, a: (kind == "images" and not grey(a)) or (kind == "sequences" and a.ndim > 2)
@@ -214,10 +214,10 @@ def _by_name(name: str, x: InputLeaves, kinds: AnyAction, layout: Layout | None,
 
 
 def _by_actions(action: AnyAction, x: InputLeaves, kinds: AnyAction, layout: Layout | None, needed: bool) -> _Parts:
-    """The contract of actions that are given as such."""
+    """`_by_name` for actions of the user's."""
     if kinds is not None:
-        raise InvalidArgumentError("inputs says what the named group acts on; give it with a group's name as action")
-    given = spread_over("action", action, x.structure, len(x.leaves))
+        raise InvalidArgumentError("inputs", kinds, "None with an action", "name a group for it to act on them")
+    given = per_leaf("action", action, x.structure, len(x.leaves))
     _check_shared(x, given)
     actions = [part for part in given if part is not None]
     if not actions or not all(isinstance(part, GroupAction) for part in actions):
@@ -234,7 +234,7 @@ def _by_actions(action: AnyAction, x: InputLeaves, kinds: AnyAction, layout: Lay
 
 
 def _check_shared(x: InputLeaves, given: Sequence[Any]) -> None:
-    """Raise if an input without a batch should be moved."""
+    """Raise if an input without a batch has an action."""
     for name, part, array in zip(x.names, given, x.leaves, strict=True):
         if isinstance(array, Shared) and not (isinstance(part, str | None) and part in UNMOVED):
             raise InvalidArgumentError(
@@ -248,7 +248,7 @@ def _check_shared(x: InputLeaves, given: Sequence[Any]) -> None:
 def _check_parts(x: InputLeaves, parts: Sequence[LeafAction | None]) -> None:
     """Raise unless every action can move its input, and some input is moved."""
     if all(part is None for part in parts):
-        raise InvalidArgumentError("no input is moved by the group; at least one needs an action")
+        raise InvalidArgumentError("action", None, "an action for at least one input")
     for name, part, array in zip(x.names, parts, x.leaves, strict=True):
         if part is None:
             continue
@@ -264,7 +264,7 @@ def check_group(group: SymmetryGroup, action: GroupAction) -> None:
 
 
 def _settle(layout: Layout | None, images: Sequence[bool], needed: bool, x: InputLeaves) -> Layout | None:
-    """The layout of the inputs that are images: what was given, else what their shapes say."""
+    """The layout of the inputs that are images: the user's, else from their shapes."""
     if layout is not None or not any(images):
         return layout if any(images) else None
     moved = [a for a, image in zip(x.leaves, images, strict=True) if image and not isinstance(a, Shared)]
@@ -272,14 +272,14 @@ def _settle(layout: Layout | None, images: Sequence[bool], needed: bool, x: Inpu
 
 
 PAIRS = 64
-RESAMPLED = 0.2  # relative deviation that interpolation may cause on the smooth probe
+RESAMPLED = 0.2  # relative deviation allowed for interpolation of the smooth probe
 
 
 def verify(contract: Contract, x: InputLeaves, seed: int) -> None:
-    """Raise NotAnActionError with the witness (g, h) if some input's action is none.
+    """Raise NotAnActionError with the witness (g, h) if the map of some input is not an action.
 
-    Exact actions are held to rounding on the largest inputs. Resampled ones are held to 20 % on a smooth image, which
-    any sensible interpolation keeps; on the data themselves interpolation can lose everything.
+    Exact actions must hold up to rounding on the largest inputs. Resampled ones must hold up to 20 % on a smooth image,
+    since interpolation can lose everything on the data.
     """
     for name, action, array in zip(x.names, contract.inputs, x.leaves, strict=True):
         if action is None or (isinstance(action.action, ImageStacks) and not action.action.exact):
@@ -320,7 +320,7 @@ def _grid(array: Tree, layout: Layout | None) -> tuple[int, ...]:
 
 
 def smooth_images(shape: tuple[int, ...], layout: Layout | None) -> np.ndarray:
-    """Two blobs off the centre, well inside an image of this shape; turns of images are probed at 16×16 at least."""
+    """Two blobs off the centre of an image of this shape, of at least 16×16 pixels."""
     H, W = spatial(shape, layout)[:2]
     if layout is not None:
         H, W = max(H, 16), max(W, 16)

@@ -1,8 +1,8 @@
-"""What one array is to a group, said by an object: `Custom`, `Boxes`, `Keypoints`, `Labels`.
+"""Kinds of arrays by their action: `Custom`, `Boxes`, `Keypoints`, `Labels`.
 
 `Labels`: class c goes to p[c]. ρ(g) of scores (N, K) is (ρ(g) y)[p_g[c]] = y[c]; of class numbers (N,) ρ(g) c = p_g[c].
-The maps of a finite group's generators are spread over all elements along the words that spell them,
-ρ(a·s) = ρ(a) ρ(s); every other word then says whether ρ respects products.
+The maps of the generators extend to all elements of a finite group by ρ(a·s) = ρ(a) ρ(s) along shortest words; all
+other words then test whether ρ respects products.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from equitangents.groups.families import check_permutations
 
 @final
 class Custom(LeafKind):
-    """Any map x ↦ function(g, x) as what a named group does to one array, for `inputs=` or `output_action` of an audit.
+    """Any map x ↦ function(g, x) as the action of a named group on one array, for `inputs=` or `output_action`.
 
     g is an angle in degrees (SO2), a 3×3 matrix (SO3, O3), a permutation (S_n), or a number of a finite group. NumPy
     in, NumPy out. Whether it respects products is checked on the largest inputs; `exact=False` allows 20 % for
@@ -44,16 +44,16 @@ class Custom(LeafKind):
         self.function, self.exact, self.name = function, exact, name
 
     def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
-        """The action of a group that this function is."""
+        """The action given by the function."""
         return LeafAction(CustomAction(place.group, self.function, self.name, exact=self.exact))
 
 
 class CustomAction(FunctionMap):
-    """A function of the user's, which may be anything."""
+    """An action given by a function of the user's."""
 
 
 def unmoved(group: SymmetryGroup, name: str) -> CustomAction:
-    """Every element leaves everything as it is."""
+    """The trivial action."""
     return CustomAction(group, lambda g, x: x, name)
 
 
@@ -62,7 +62,7 @@ Pixels = Literal["edges", "centres"]
 
 
 class InImages(LeafKind):
-    """What lies in images by coordinates, of a `size`, `normalized` or in pixels."""
+    """Coordinates in images of a `size`, `normalized` or in pixels."""
 
     def __init__(self, size: tuple[int, int] | None, normalized: bool, pixels: Pixels) -> None:
         if pixels not in ("edges", "centres"):
@@ -70,32 +70,32 @@ class InImages(LeafKind):
             raise error(f"pixels is {pixels!r}; expected 'edges' or 'centres'")
         self.size, self.normalized, self.pixels = size, normalized, pixels
 
-    def _turning(self, place: Place, what: str) -> tuple[Kinds, tuple[float, float]]:
-        """(the group that turns images of this grid, (x, y) of their centre)."""
+    def _rotations(self, place: Place, what: str) -> tuple[Kinds, tuple[float, float]]:
+        """(the group that rotates images of this grid, (x, y) of their centre)."""
         kinds, size = place.kinds, self.size or place.grid
         if kinds is None or kinds.space != "plane":
-            group = "the group" if kinds is None else kinds.group.name
-            raise InvalidArgumentError(f"{what} in images move by C4, D4, SO2, …; {group} turns no images")
+            group = None if kinds is None else kinds.group.name
+            raise InvalidArgumentError("action", group, f"C4, D4, SO2, …, which rotate {what} in images")
         if self.normalized:
             return kinds, (0.5, 0.5)
         if size is None or len(size) != 2:
-            raise InvalidArgumentError("size is None and no input is an image; give the images' size=(H, W)")
+            raise InvalidArgumentError("size", None, "(H, W) of the images, as no input is an image")
         less = 1 if self.pixels == "centres" else 0
         return kinds, ((size[1] - less) / 2, (size[0] - less) / 2)
 
 
 @final
 class Boxes(InImages):
-    """Boxes in images (N, …, 4), for `output_action` or `inputs` of an audit; what follows the four numbers stays.
+    """Boxes in images (N, …, 4), for `output_action` or `inputs` of an audit; further numbers stay.
 
     Args:
         format: "xyxy", two corners, or "cxcywh", centre and sides; x to the right, y down, in pixels.
-        size: (H, W) of the images; None: that of the images that the model reads.
+        size: (H, W) of the images; None: that of the model's images.
         normalized: whether coordinates reach from 0 to 1.
         pixels: what whole numbers are, the "edges" of pixels (an image of W pixels reaches from 0 to W) or their
             "centres" (from 0 to W − 1).
 
-    Rows of zeros are no boxes and stay. Boxes turn by quarters alone: those of finer turns are not boxes.
+    Rows of zeros are not boxes and stay. Boxes rotate only by multiples of 90°, since others are not boxes.
 
     >>> import equitangents as et
     >>> x = np.random.default_rng(0).normal(size=(10, 6, 6, 1))
@@ -120,8 +120,8 @@ class Boxes(InImages):
 
     def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
         """The action on such boxes, of images of this grid."""
-        turning, centre = self._turning(place, "boxes")
-        return LeafAction(ImageBoxes(turning.group, turning.motion, centre, self.format == "cxcywh"))
+        rotations, centre = self._rotations(place, "boxes")
+        return LeafAction(ImageBoxes(rotations.group, rotations.motion, centre, self.format == "cxcywh"))
 
 
 @final
@@ -129,13 +129,13 @@ class Keypoints(InImages):
     """Points in images (N, …, 2), x to the right and y down, for `output_action` or `inputs` of an audit.
 
     Args:
-        size: (H, W) of the images; None: that of the images that the model reads.
+        size: (H, W) of the images; None: that of the model's images.
         normalized: whether coordinates reach from 0 to 1.
         pixels: what whole numbers are, the "centres" of pixels (an image of W pixels reaches from 0 to W − 1), or their
             "edges" (from 0 to W).
         swapped: which point every point becomes under a reflection, as left and right hands do; [1, 0, 2].
 
-    Further columns, such as a visibility, stay.
+    Further columns, such as visibility, stay.
 
     >>> import equitangents as et
     >>> x = np.random.default_rng(0).random(size=(10, 6, 6, 1))
@@ -161,31 +161,30 @@ class Keypoints(InImages):
 
     def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
         """The action on such points, of images of this grid."""
-        turning, centre = self._turning(place, "keypoints")
-        return LeafAction(ImagePoints(turning.group, turning.motion, centre, self.swapped))
+        rotations, centre = self._rotations(place, "keypoints")
+        return LeafAction(ImagePoints(rotations.group, rotations.motion, centre, self.swapped))
 
 
 def spelled(group: Group, of_generators: Sequence[np.ndarray]) -> Int[np.ndarray, "order classes"]:
     """The permutation of every element, by its shortest word in the generators: ρ(a·s) = ρ(a) ρ(s)."""
-    found = {int(group.identity): np.arange(len(of_generators[0]))}
+    maps = {int(group.identity): np.arange(len(of_generators[0]))}
     reached = [int(group.identity)]
     for a in reached:  # grows while it is read
         for s, p in zip(group.generators, of_generators, strict=True):
             b = int(group.compose(a, s))
-            if b not in found:
-                found[b] = found[a][p]
+            if b not in maps:
+                maps[b] = maps[a][p]
                 reached.append(b)
-    return np.stack([found[g] for g in range(group.order)])
+    return np.stack([maps[g] for g in range(group.order)])
 
 
 @final
 class Labels(LeafKind):
-    """How classes or channels change places: class c goes to `permutation[c]`, for `output_action` of an audit.
+    """Permutation of classes or channels: class c goes to `permutation[c]`, for `output_action` of an audit.
 
     Args:
-        permutation: of a group with one generator, such as C4 (whose generator is the quarter turn), where it takes
-            the classes. Of others a list of permutations, one for each generator in the order of `group.generators`,
-            or one for each element.
+        permutation: that of the generator, for groups with one, such as C4 (rotation by 90°); for others a list of
+            permutations, one for each generator in the order of `group.generators`, or one for each element.
 
     >>> import equitangents as et
     >>> x = np.random.default_rng(0).normal(size=(20, 4, 4, 1))
@@ -201,23 +200,18 @@ class Labels(LeafKind):
         self.rows = check_permutations("permutation", [permutation] if flat else permutation)
 
     def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
-        """The action of a group that this table is."""
+        """The action given by the table."""
         return LeafAction(LabelsAction(place.group, self.table(place.group)), place.channels)
 
     def table(self, group: SymmetryGroup) -> Int[np.ndarray, "order classes"]:
-        """Where every element takes every class; NotAnActionError if products are not respected."""
+        """The permutation of every element; raises NotAnActionError if products are not respected."""
         if not isinstance(group, Group):
             raise InvalidArgumentError("Labels", group, "the generators of a finite group", verb="permute classes by")
         count = len(group.generators)
         if len(self.rows) not in (count, group.order):
-            said = ", ".join(group.label(g) for g in group.generators)
-            raise InvalidArgumentError(
-                "Labels",
-                len(self.rows),
-                count,
-                f"one permutation for each generator ({said})",
-                verb="has length",
-            )
+            names = ", ".join(group.label(g) for g in group.generators)
+            remedy = f"one permutation for each generator ({names})"
+            raise InvalidArgumentError("Labels", len(self.rows), count, remedy, verb="has length")
         whole = len(self.rows) == group.order and count != group.order
         table = self.rows if whole else spelled(group, list(self.rows))
         return check_permutation_table("Labels", group, table)
@@ -228,7 +222,7 @@ class Labels(LeafKind):
 
 @final
 class LabelsAction(UncheckedAction):
-    """A table of permutations (|G|, K) that is known to respect products, on scores and on class numbers alike."""
+    """A table of permutations (|G|, K) that respects products, on scores and on class numbers."""
 
     permutes_entries = True
     table: np.ndarray
@@ -246,7 +240,7 @@ class LabelsAction(UncheckedAction):
             raise ShapeError(name, x.shape, (..., K), "the classes of Labels")
 
     def __call__(self, g: Element, x: Tree) -> np.ndarray:
-        """(ρ(g) x)[p[c]] = x[c]; of class numbers p[x], and numbers beyond the table stay."""
+        """(ρ(g) x)[p[c]] = x[c]; p[x] for class numbers, of which those beyond the table stay."""
         p = self.table[g]
         if x.dtype.kind != "i":
             return x[..., np.argsort(p)]
@@ -258,18 +252,18 @@ class LabelsAction(UncheckedAction):
 
 
 def cycles(p: np.ndarray) -> str:
-    """A permutation by where it takes classes: "0→3→2→1", or "0→1, 2→4→3" of several cycles; "" of the identity.
+    """A permutation as cycles of classes: "0→3→2→1", or "0→1, 2→4→3"; "" for the identity.
 
     >>> cycles(np.array([3, 0, 1, 2]))
     '0→3→2→1'
     """
     seen: set[int] = set()
-    said = []
+    parts = []
     for start in range(len(p)):
         cycle = [start]
         while (following := int(p[cycle[-1]])) != start:
             cycle.append(following)
         if start not in seen and len(cycle) > 1:
-            said.append("→".join(map(str, cycle)))
+            parts.append("→".join(map(str, cycle)))
         seen.update(cycle)
-    return ", ".join(said)
+    return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""How a group acts on one array of a model's inputs or outputs, NumPy in and NumPy out, channels where they are."""
+"""The action of a group on one array of a model's inputs or outputs, NumPy arrays of any layout."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from equitangents.metrics.measure import norms
 
 
 class Comparison(ABC):
-    """What takes the place of ‖a − b‖ for one output."""
+    """Replaces ‖a − b‖ for one output."""
 
     share: bool
-    """Whether the error lies between 0 and 1 by itself, and is not divided by anything."""
-    words: str
-    """What the error is."""
+    """Whether the error is a share, between 0 and 1, without a divisor."""
+    label: str
+    """Name of the error."""
 
     @abstractmethod
     def compare(
@@ -34,7 +34,7 @@ class Comparison(ABC):
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n D"], Float[np.ndarray, "3 n"] | None]:
         """(errors of a where b is expected, numbers of a that are those of b where both agree, what was matched).
 
-        What was matched of sets: IoU, share missed, share extra, nan where there is none; None of other outputs.
+        The last, for sets: IoU, share missed, share extra, nan if there is none; None for other outputs.
         """
 
 
@@ -45,17 +45,17 @@ class LeafAction:
 
     action: GroupAction
     layout: Layout | None = None
-    """Not None: acts on images (or grids), whose channels are there."""
+    """Layout of images or grids; None for other arrays."""
     compared: Comparison | None = None
-    """What takes the place of ‖a − b‖; of outputs that are no plain numbers."""
+    """Replaces ‖a − b‖, for outputs that are not plain numbers."""
     title: str | None = None
-    """What the action is called, if not by its own name."""
+    """Name, if not that of the action."""
     complex_pairs: bool = False
-    """Whether the array holds complex numbers as pairs of real ones along a last axis of its own."""
+    """Whether the array holds complex numbers as pairs of real ones along an additional last axis."""
 
     @property
     def name(self) -> str:
-        """What the action on signals is called."""
+        """Name of the action."""
         return self.title or self.action.name
 
     def check(self, name: str, x: np.ndarray) -> None:
@@ -67,12 +67,12 @@ class LeafAction:
         except (ShapeError, InvalidTypeError) as error:
             if self.layout is None:
                 raise
-            said = str(error).replace(str(last.shape), str(x.shape))
+            message = str(error).replace(str(last.shape), str(x.shape))
             hint = f" (images are taken as {self.layout}; is layout right?)" + image_hint(name, x.shape)
-            raise type(error)(said + hint) from None
+            raise type(error)(message + hint) from None
 
     def act(self, g: Element, x: np.ndarray) -> np.ndarray:
-        """The array moved by g, its channels where they were."""
+        """The array moved by g, in its layout."""
         signals = self._as_signals(x)
         if self._by_parts(signals):
             return self._as_given(self.action(g, signals.real.copy()) + 1j * self.action(g, signals.imag.copy()), x)
@@ -130,12 +130,12 @@ class Actions(tuple["LeafAction | None", ...]):
 
     @property
     def comparisons(self) -> list[Comparison | None]:
-        """What takes the place of ‖a − b‖; None of plain numbers, not of masks of classes and sets in any order."""
+        """Comparisons that replace ‖a − b‖; None for plain numbers."""
         return [None if a is None else a.compared for a in self]
 
     @property
     def compared(self) -> bool:
-        """Whether some array is no plain numbers."""
+        """Whether some array is not plain numbers."""
         return any(by is not None for by in self.comparisons)
 
     def moves_exactly(self, g: Element) -> bool:
@@ -157,24 +157,24 @@ class Actions(tuple["LeafAction | None", ...]):
         """The arrays that the group moves."""
         return [x for a, x in zip(self, arrays, strict=True) if a is not None]
 
-    def apart(self, a: Iterable[np.ndarray], b: Iterable[np.ndarray]) -> Float[np.ndarray, "arrays n"]:
+    def differences(self, a: Iterable[np.ndarray], b: Iterable[np.ndarray]) -> Float[np.ndarray, "arrays n"]:
         """‖a − b‖ of every array and input."""
-        return np.array([apart(x, y, by) for x, y, by in zip(a, b, self.comparisons, strict=True)])
+        return np.array([differences(x, y, by) for x, y, by in zip(a, b, self.comparisons, strict=True)])
 
     def sizes(self, a: Iterable[np.ndarray]) -> Float[np.ndarray, "arrays n"]:
-        """‖a‖ of every array and input; of class numbers and shares 1."""
+        """‖a‖ of every array and input; 1 for class numbers and shares."""
         one = lambda x, by: x.dtype.kind == "i" if by is None else by.share
         return np.array(
             [np.ones(len(x)) if one(x, by) else norms(x) for x, by in zip(a, self.comparisons, strict=True)]
         )
 
     def profiles(self, a: Iterable[np.ndarray], b: Iterable[np.ndarray]) -> list[np.ndarray]:
-        """The arrays `a`; of those that are no plain numbers, what they share with `b`."""
+        """The arrays `a`; for those that are not plain numbers, their agreement with `b`."""
         return [x if by is None else by.compare(x, y)[1] for by, x, y in zip(self.comparisons, a, b, strict=True)]
 
 
-def apart(a: np.ndarray, b: np.ndarray, compared: Comparison | None = None) -> Float[np.ndarray, " n"]:
-    """‖a − b‖ for every input; of class numbers 1 where they differ; as the comparison says, if there is one."""
+def differences(a: np.ndarray, b: np.ndarray, compared: Comparison | None = None) -> Float[np.ndarray, " n"]:
+    """‖a − b‖ for every input, by the comparison if there is one; for class numbers 1 if they differ."""
     if compared is not None:
         return compared.compare(a, b)[0]
     return (a != b).astype(np.float64) if a.dtype.kind == "i" else norms(a - b)
@@ -182,33 +182,33 @@ def apart(a: np.ndarray, b: np.ndarray, compared: Comparison | None = None) -> F
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Where an array stands in an audit: the group, its shape and layout."""
+    """Context of an array in an audit: the group, its shape and layout."""
 
     group: SymmetryGroup
     kinds: Kinds | None
-    """What the group does to arrays of every kind; None where only given actions say."""
+    """The group's actions on arrays of every kind; None if only the user's actions are known."""
     shape: tuple[int, ...]
     layout: Layout | None
     grid: tuple[int, ...] | None = None
-    """Positions of the images that the model reads, in which boxes and keypoints lie."""
+    """Positions of the model's images, which contain boxes and keypoints."""
 
     @property
     def channels(self) -> Layout | None:
-        """The layout of an array that has positions beside its channels."""
+        """The layout of an array with positions and channels."""
         return self.layout if len(self.shape) > 2 else None
 
 
 class LeafKind(ABC):
-    """What one array is to a group, said by an object: for `inputs=` or `output_action` of an audit."""
+    """A kind of array by its action, for `inputs=` or `output_action` of an audit."""
 
     items: AnyAction = None
-    """What the items of the array are, if they have a kind of their own."""
+    """The kind of the items of the array, if they have one."""
     by_name: bool = True
-    """Whether the group must be one that is given by its name."""
+    """Whether the group must be given by its name."""
 
     @abstractmethod
     def leaf(self, place: Place, items: LeafAction | None) -> LeafAction:
-        """The action on an array that stands there; `items`: that on its items."""
+        """The action on an array in this context; `items`: the action on its items."""
 
     def check(self, name: str, y: np.ndarray) -> None:  # noqa: B027
         """Raise ShapeError unless y can be of this kind."""
@@ -218,7 +218,7 @@ class LeafKind(ABC):
 
 
 def leaf(action: GroupAction, layout: Layout | None) -> LeafAction:
-    """An action on an array of this layout, in the form that is quickest there."""
+    """An action on an array of this layout, in its fastest form."""
     return LeafAction(action.in_numpy(), (layout or "channels_last") if action.channels_last else None)
 
 

@@ -1,6 +1,6 @@
-"""A group by its name, and the inputs that it moves: their kinds, and the size that only they tell.
+"""Groups by name, with kinds of inputs, and sizes that follow from the inputs.
 
-Irreps of rotations side by side, such as "4x0e+2x1o": numbers that turn by D(g), block after block.
+A sum of irreps of rotations, such as "4x0e+2x1o": numbers that transform by D(g), block by block.
 
 The basis is that of e3nn since 0.2.2: real spherical harmonics whose degree 1 is (x, y, z), and whose degree 2 is
 (xz, xy, y² − (x² + z²)/2, yz, (z² − x²)/2) up to factors; each multiplicity is a block of its own, one after another.
@@ -47,7 +47,7 @@ def named_group(name: str, x: InputLeaves, kinds: Sequence[Any], layout: Layout 
 
 
 def kind_of_only_input(name: str, x: InputLeaves) -> str:
-    """What an only input must be; an error where that would be a guess."""
+    """The kind of a single input; raises an error if it is ambiguous."""
     named = parse_group_name("group", name)
     if len(x.leaves) > 1:
         raise InvalidArgumentError(
@@ -70,11 +70,11 @@ def leaf_of_kind(place: Place, kind: AnyAction) -> LeafAction | None:
     """What the group does to an array that stands there and is of this kind, or has an action of the user's."""
     if kind in UNMOVED:
         return None
-    found = _PLACES.get(kind) if isinstance(kind, str) else kind
-    if isinstance(found, LeafKind):
-        return found.leaf(place, leaf_of_kind(place, found.items))
+    known = _PLACES.get(kind) if isinstance(kind, str) else kind
+    if isinstance(known, LeafKind):
+        return known.leaf(place, leaf_of_kind(place, known.items))
     kinds, shape = place.kinds, place.shape
-    if found is not None or kinds is None:
+    if known is not None or kinds is None:
         raise InvalidTypeError("inputs", kind, "a known kind, such as 'vectors', '4x0e+2x1o' or 'xyxy', or None")
     if is_irreps(kind):
         return LeafAction(irreps_action(kinds, kind))
@@ -108,7 +108,7 @@ def _points(named: GroupName, chosen: Sequence[tuple[str, Any]]) -> int | None:
         return named.n
     sizes = {array.shape[1] for kind, array in chosen if kind in _PERMUTED and array.ndim > 1}
     if len(sizes) != 1:
-        raise InvalidArgumentError("the number of points is not plain from the inputs; give it, e.g. 'S5'")
+        raise InvalidArgumentError("action", "S_n", "the number of points, such as S5", "which the inputs do not tell")
     return int(sizes.pop())
 
 
@@ -141,13 +141,13 @@ def is_irreps(text: Any) -> bool:
 
 def irreps_of(text: str, argument: str) -> Irreps:
     """The terms of a string of irreps; an error that names `argument` if it is none."""
-    found = []
+    terms = []
     for term in text.replace(" ", "").split("+"):
         match = _TERM.fullmatch(term)
         if match is None or int(match[2]) >= _LARGEST:
             raise InvalidArgumentError(argument, text, "irreps such as '8x0e+4x1o'")
-        found.append((int(match[1] or 1), int(match[2]), (int(match[2]) % 2 == 0) != (match[3] == "e")))
-    return found
+        terms.append((int(match[1] or 1), int(match[2]), (int(match[2]) % 2 == 0) != (match[3] == "e")))
+    return terms
 
 
 def irreps_size(irreps: Irreps) -> int:
@@ -169,9 +169,7 @@ def irreps_matrix(irreps: Irreps, R: Float[np.ndarray, "3 3"]) -> Float[np.ndarr
 def irreps_action(kinds: Kinds, irreps: str) -> MatrixAction:
     """What rotations of space do to arrays whose last axis holds these irreps."""
     if kinds.space != "space":
-        raise InvalidArgumentError(
-            f"{irreps!r} are irreps of rotations of space; {kinds.group.name} is none of SO3, O3, tetrahedral, "
-            "octahedral, icosahedral"
-        )
+        expected = "irreps of SO3, O3, tetrahedral, octahedral or icosahedral"
+        raise InvalidArgumentError("kind", irreps, expected, f"the group is {kinds.group.name}")
     terms, name = irreps_of(irreps, "kind"), " ".join(["irreps", irreps.replace(" ", "")])
     return MatrixAction(kinds.group, lambda g: irreps_matrix(terms, kinds.motion(g)), irreps_size(terms), name)

@@ -2,9 +2,9 @@
 
 A tuple of inputs is several arguments, f(*x); everything else is one argument, f(x).
 
-Where images and sequences keep their channels is read off shapes where these leave no doubt.
-(N, 3, 32, 32) has its channels first and (N, 32, 32, 3) last: of two readings one has a square grid, or a number of
-channels that images have. Of (N, 8, 8, 8), and of (N, 3, 3, 32), either may be right.
+The layout of images and sequences is inferred from their shape if it is unambiguous. (N, 3, 32, 32) has channels first
+and (N, 32, 32, 3) last: only one reading has a square grid, or as many channels as images have. (N, 8, 8, 8) and
+(N, 3, 3, 32) are ambiguous.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ logger = logging.getLogger("equitangents.audit")
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """An input without a batch axis: handed to the model as it is, whatever inputs a batch holds.
-
-    For the edges of a graph that all inputs share, say.
-    """
+    """An input without a batch axis, passed unchanged with every batch, such as the edges of a graph."""
 
     value: Tree
 
@@ -39,8 +36,8 @@ class Shared:
 class Batch:
     """An array whose batch is along another axis than the first, as sequences and states of recurrent networks have it.
 
-    As an input `Batch(x, axis=1)`; kinds say what the rest of its axes are, batch first. As `output_action`,
-    `Batch(kind, axis=1)`: that output's batch is along axis 1, and it moves as `kind` (None: invariant).
+    As an input `Batch(x, axis=1)`; its kind refers to the axes with the batch moved first. As `output_action`,
+    `Batch(kind, axis=1)`: the output's batch is along axis 1, and it transforms as `kind` (None: invariant).
     """
 
     value: Tree
@@ -53,14 +50,14 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class InputLeaves:
-    """The leaves of x, batch first, with their names and how to put them together again; `n` inputs."""
+    """The leaves of x, batch first, with their names and tree structure; `n` inputs."""
 
     leaves: tuple[Any, ...]
     names: tuple[str, ...]
     structure: PyTreeDef
     n: int
     axes: tuple[int, ...] = ()
-    """Where the model has the batch of every leaf; empty: all along the first axis."""
+    """Batch axis of every leaf in the model; empty: all along the first axis."""
 
     def subset(self, chosen: Any) -> InputLeaves:
         """Some of the inputs."""
@@ -68,32 +65,32 @@ class InputLeaves:
 
     @property
     def batches(self) -> list[np.ndarray]:
-        """The arrays that have one row an input, without what inputs share."""
+        """The arrays with one row per input, without shared ones."""
         return [a for a in self.leaves if not isinstance(a, Shared)]
 
     def mapped(self, change: Callable[[np.ndarray], np.ndarray]) -> InputLeaves:
-        """The inputs with every array changed that is not shared."""
+        """The inputs with `change` applied to every array that is not shared."""
         return self.replaced([a if isinstance(a, Shared) else change(a) for a in self.leaves])
 
     def replaced(self, leaves: Sequence[Any]) -> InputLeaves:
-        """Other arrays in place of these."""
+        """The inputs with other arrays."""
         n = next(len(a) for a in leaves if not isinstance(a, Shared))
         return replace(self, leaves=tuple(leaves), n=n)
 
     def tree(self, leaves: Sequence[Any] | None = None) -> Tree:
-        """What the model gets."""
+        """The arguments of the model."""
         values = [a.value if isinstance(a, Shared) else a for a in (self.leaves if leaves is None else leaves)]
         if self.axes:
             values = [np.moveaxis(a, 0, axis) if axis else a for a, axis in zip(values, self.axes, strict=True)]
         return jax.tree.unflatten(self.structure, values)
 
     def own_tree(self) -> Tree:
-        """What the model gets, in arrays of its own: one that works in place leaves these inputs as they are."""
+        """Copies of the arguments of the model, which may work in place."""
         return self.tree([Shared(copied(a.value)) if isinstance(a, Shared) else copied(a) for a in self.leaves])
 
 
 def as_inputs(x: Tree, called: str = "x") -> InputLeaves:
-    """x as NumPy arrays with names; raises errors that name the array that cannot be used."""
+    """x as named NumPy arrays; raises errors that name an array that cannot be used."""
     if isinstance(x, list) and not any(isinstance(part, np.ndarray | jax.Array | Shared | Batch) for part in x):
         x = as_rectangular(called, x)  # nested lists of numbers are one array
     if isinstance(x, Mapping) and not isinstance(x, dict):  # such as the batches that tokenizers make
@@ -107,11 +104,8 @@ def as_inputs(x: Tree, called: str = "x") -> InputLeaves:
     if not sizes:
         raise ShapeError(called, Shared, "at least one batch", verb="is nothing but")
     if len(set(sizes.values())) > 1:
-        raise ShapeError(
-            f"the inputs have different numbers of rows, {sizes}; wrap those without a batch axis in Shared. "
-            "Molecules or point clouds of different sizes are one batch (N, points, …): fill the smaller ones up with "
-            "zeros, and give a mask as a second input"
-        )
+        remedy = "wrap inputs without a batch axis in Shared; pad smaller molecules with zeros, and give a mask"
+        raise ShapeError(called, sizes, "equally many rows in all inputs", remedy, verb="has rows")
     axes = tuple(leaf.axis if isinstance(leaf, Batch) else 0 for _, leaf in pairs)
     return InputLeaves(leaves, names, structure, next(iter(sizes.values())), axes if any(axes) else ())
 
@@ -144,13 +138,13 @@ def _as_leaf(name: str, leaf: Tree) -> Tree:
 
 
 def dotted(path: Iterable[Any]) -> str:
-    """Where a leaf stands in a tree: its keys, names and positions, "a.b.0"."""
+    """Path of a leaf in a tree by keys, names and positions, "a.b.0"."""
     own = lambda part: next((getattr(part, name) for name in ("key", "name", "idx") if hasattr(part, name)), part)
     return ".".join(str(own(part)) for part in path)
 
 
 def on_host(leaf: Tree) -> Tree:
-    """A tensor of PyTorch off its device and its gradients, in its own type; what is none as it is."""
+    """A PyTorch tensor detached on the CPU; anything else unchanged."""
     return leaf.detach().cpu() if hasattr(leaf, "detach") else leaf
 
 
@@ -163,10 +157,10 @@ def to_numpy(leaf: Tree, name: str = "an array") -> np.ndarray:
     return array.astype(np.float32) if is_half(array.dtype) else array
 
 
-def spread_over(name: str, value: Tree, structure: PyTreeDef, count: int) -> list[Any]:
+def per_leaf(name: str, value: Tree, structure: PyTreeDef, count: int) -> list[Any]:
     """`value` (a tree of None, strings, actions) matched leaf by leaf to a structure of `count` leaves.
 
-    None or a single value stands for all leaves only if there is one leaf, or the value is None.
+    None stands for all leaves; another single value only if there is one leaf.
     """
     if value is None:
         return [None] * count
@@ -181,17 +175,14 @@ def spread_over(name: str, value: Tree, structure: PyTreeDef, count: int) -> lis
 Layout = Literal["channels_last", "channels_first"]
 
 _CHANNELS = (1, 2, 3, 4)
-"""Channels that images may have.
-
-Sequences only 1: four steps of many features are as likely as four channels of many steps.
-"""
+"""Usual numbers of channels of images; for sequences only 1, since few steps are as likely as few channels."""
 _LAYOUTS = ["channels_first", "channels_last"]  # (N, C, H, W) and (N, H, W, C)
 
 layouts_logger = logging.getLogger("equitangents.audit.layouts")
 
 
 def to_last(x: np.ndarray, layout: Layout | None) -> np.ndarray:
-    """Channels moved from axis 1 to the end if that is where they are."""
+    """Channels moved from axis 1, in that layout, to the end."""
     return np.moveaxis(x, 1, -1) if layout == "channels_first" else x
 
 
@@ -206,7 +197,7 @@ def spatial(shape: tuple[int, ...], layout: Layout | None) -> tuple[int, ...]:
 
 
 def layout_of(shape: Sequence[int]) -> Layout | None:
-    """The layout that the shape of a batch leaves no doubt of; None where it does."""
+    """The layout of a batch of this shape; None if it is ambiguous."""
     if len(shape) < 3:
         return None
     votes = {_by_grid(shape), _by_channels(shape)} - {None}
@@ -214,7 +205,7 @@ def layout_of(shape: Sequence[int]) -> Layout | None:
 
 
 def _by_grid(shape: Sequence[int]) -> Layout | None:
-    """By which reading the grid, of two dimensions or more, has equal sides."""
+    """The layout in which the grid, of two dimensions or more, has equal sides."""
     if len(shape) < 4 or shape[1] == shape[-1]:
         return None
     first, last = len(set(shape[2:])) == 1, len(set(shape[1:-1])) == 1
@@ -222,19 +213,16 @@ def _by_grid(shape: Sequence[int]) -> Layout | None:
 
 
 def _by_channels(shape: Sequence[int]) -> Layout | None:
-    """By which reading there are as many channels as images have."""
+    """The layout with a usual number of channels."""
     few = _CHANNELS if len(shape) > 3 else _CHANNELS[:1]
     first, last = shape[1] in few, shape[-1] in few
     return None if first == last else "channels_first" if first else "channels_last"
 
 
 def settled_layout(shapes: Sequence[tuple[int, ...]], needed: bool) -> Layout:
-    """The layout of images of these shapes that nobody gave: read off them, else channels last.
+    """The layout of images of these shapes: inferred, or channels last by default.
 
-    `needed`: of models for which the field has no habit the layout is read or asked for, never assumed.
-
-    Raises:
-        InvalidArgumentError: it would be a guess.
+    `needed`: without a convention for the model, nothing is assumed. Raises InvalidArgumentError if it is ambiguous.
     """
     if not needed or not shapes:
         guess = next((s for s in shapes if len(s) == 4 and layout_of(s) == "channels_first"), None)
@@ -243,9 +231,9 @@ def settled_layout(shapes: Sequence[tuple[int, ...]], needed: bool) -> Layout:
         raise InvalidArgumentError(
             "layout", None, _LAYOUTS, f"x of shape {guess} looks like channels first, (N, C, H, W)"
         )
-    found = {layout for s in shapes if (layout := layout_of(s)) is not None}
-    if len(found) != 1:
-        raise InvalidArgumentError("layout", None, _LAYOUTS, f"x of shape {shapes[0]} does not tell it")
-    (layout,) = found
+    layouts = {layout for s in shapes if (layout := layout_of(s)) is not None}
+    if len(layouts) != 1:
+        raise InvalidArgumentError("layout", None, _LAYOUTS, f"x of shape {shapes[0]} is ambiguous")
+    (layout,) = layouts
     layouts_logger.info("layout: %s, read off the shape %s", layout, " and ".join(map(str, shapes)))
     return layout

@@ -1,4 +1,4 @@
-"""Outputs that are no plain numbers, and how far apart two of them are: classes of pixels, and sets in any order."""
+"""Comparison of outputs that are not plain numbers: classes of pixels, and unordered sets."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class PixelClasses(Comparison):
     """Masks (N, H, W) of class numbers: the share of pixels whose class differs."""
 
     share = True
-    words = "share of pixels whose class changes"
+    label = "share of pixels whose class changes"
 
     def compare(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
-        """Share of the entries that differ; 1 where the class is the same."""
+        """(share of entries that differ, 1 where the class is the same)."""
         differ = (a != b).reshape(len(a), -1)
         return differ.mean(axis=1), (~differ).astype(np.float64), None
 
@@ -43,7 +43,7 @@ class MatchedSets(Comparison):
         """(error, profile, (matched IoU, share of b's items without a partner, share of a's without one))."""
 
     def compare(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Errors of pairs of sets, what the items of `a` are in the order of b, and what was matched."""
+        """(errors of pairs of sets, items of `a` in the order of b, the matching)."""
         errors, profiles, matched = zip(*(self._one(p, q) for p, q in zip(a, b, strict=True)), strict=True)
         return np.array(errors), np.array(profiles), np.array(matched).T
 
@@ -57,7 +57,7 @@ class MatchedBoxes(MatchedSets):
     """
 
     share = True
-    words = "1 − matched IoU"
+    label = "1 − matched IoU"
 
     def __init__(self, centred: bool) -> None:
         self.centred = centred
@@ -69,9 +69,9 @@ class MatchedBoxes(MatchedSets):
         overlap = intersection_over_union(self._corners(a[first]), self._corners(b[second]))
         overlap = np.where(overlap >= _LEAST_OVERLAP, overlap, 0.0)
         rows, columns = linear_sum_assignment(-overlap)
-        found = overlap[rows, columns]
-        each[second[columns]] = found
-        total, pairs = float(found.sum()), int((found > 0).sum())
+        ious = overlap[rows, columns]
+        each[second[columns]] = ious
+        total, pairs = float(ious.sum()), int((ious > 0).sum())
         larger = max(len(first), len(second))
         missed = 1 - pairs / len(second) if len(second) else np.nan
         extra = 1 - pairs / len(first) if len(first) else np.nan
@@ -94,7 +94,7 @@ class MatchedRows(MatchedSets):
     """
 
     share = False
-    words = "rows in the order that fits best"
+    label = "rows in the order that fits best"
 
     def __init__(self, cost: Cost | None) -> None:
         self.cost = cost
@@ -113,8 +113,8 @@ class MatchedRows(MatchedSets):
         rows, columns = linear_sum_assignment(cost)
         ordered = np.zeros_like(b)
         ordered[second[columns]] = a[first[rows]]
-        alone = np.delete(a[first], rows, axis=0)
-        error = float(np.sqrt(((ordered - b) ** 2).sum() + (alone**2).sum()))
+        unmatched = np.delete(a[first], rows, axis=0)
+        error = float(np.sqrt(((ordered - b) ** 2).sum() + (unmatched**2).sum()))
         without = lambda all_of: 1 - len(rows) / len(all_of) if len(all_of) else np.nan
         return error, ordered.ravel(), (np.nan, without(second), without(first))
 
@@ -181,14 +181,14 @@ class Unordered(LeafKind):
         self.comparison: Comparison = MatchedBoxes(centred) if match == "iou" else MatchedRows(cost)
 
     def leaf(self, place: Place, items: LeafAction | None) -> LeafAction:
-        """What the group does to every item."""
+        """The action on every item."""
         what = "sets in any order" if items is None else f"sets of {items.name} in any order"
         action = unmoved(place.group, what) if items is None else items.action
         return LeafAction(action, None if items is None else items.layout, compared=self.comparison, title=what)
 
     @property
     def least_shape(self) -> tuple[int, ...]:
-        """The shape of an item where no set has any to show it."""
+        """The shape of an item if all sets are empty."""
         return (4,) if isinstance(self.comparison, MatchedBoxes) else ()
 
     def check(self, name: str, y: np.ndarray) -> None:
@@ -200,7 +200,7 @@ class Unordered(LeafKind):
 
 
 def stacked(output: Tree, n: int, most: int, expected: AnyAction = None, what: str = "f(x)") -> Tree:
-    """Lists of n sets of different lengths as arrays (n, most, …), short ones filled up with zeros; within trees, too.
+    """Lists of n sets of different lengths, or trees of them, as arrays (n, most, …) padded with zeros.
 
     A list of n dictionaries, as detectors return them, becomes one dictionary. `expected`, the tree of
     output actions, tells n sets from as many outputs, and how many numbers an item has where all sets are empty.
@@ -240,16 +240,16 @@ def _filled(sets: Tree, most: int, expected: Unordered | None, what: str) -> np.
 
 
 def most_items(output_action: AnyAction) -> int | None:
-    """The largest `most` of the sets that are expected; None where none is."""
+    """The largest `most` of the expected sets; None without any."""
     parts = jax.tree.leaves(output_action)
     return max((part.most for part in parts if isinstance(part, Unordered)), default=None)
 
 
 def parse(text: str) -> Unordered:
-    """ "unordered", "unordered:iou:cxcywh", "unordered:distance:vectors" as what they say."""
-    words = text.split(":")[1:]
-    match: Any = words.pop(0) if words and words[0] in ("iou", "distance") else None
-    of = ":".join(words) or None
+    """The kind named "unordered", "unordered:iou:cxcywh", "unordered:distance:vectors"."""
+    names = text.split(":")[1:]
+    match: Any = names.pop(0) if names and names[0] in ("iou", "distance") else None
+    of = ":".join(names) or None
     if match is None:
         match = "iou" if of in (None, "xyxy", "cxcywh", "boxes") else "distance"
     if of in ("none", "invariant"):
@@ -257,19 +257,18 @@ def parse(text: str) -> Unordered:
     return Unordered(match) if of is None else Unordered(match, of)
 
 
-_STRIDES = (8, 16, 32)  # of the grids on which detectors answer
+_STRIDES = (8, 16, 32)  # of the grids of detectors
 
 
 def check_no_detections(grid: tuple[int, ...] | None, shape: tuple[int, ...]) -> None:
-    """Raise where outputs (N, 4 + classes, A) or (N, A, 4 + classes) have one box for each place of a detector's grids.
+    """Raise if outputs (N, 4 + classes, A) or (N, A, 4 + classes) have one box per position of a detector's grids.
 
-    These move with the images and are no invariant; nobody says what they are. A = Σ ⌈H/s⌉⌈W/s⌉ for s = 8, 16, 32.
+    These move with the images, so that they are not invariant. A = Σ ⌈H/s⌉⌈W/s⌉ for s = 8, 16, 32.
     """
     if grid is None or len(shape) != 3 or min(grid) < max(_STRIDES):
         return
     boxes = sum(math.prod(-(-side // s) for side in grid) for s in _STRIDES)
     if boxes == max(shape[1:]) and min(shape[1:]) > 4:
-        raise InvalidArgumentError(
-            f"f(x) has shape {shape}, a detector's raw boxes on grids of images {grid}; return boxes after non-maximum "
-            "suppression with output_action=equitangents.audit.Unordered(), or give output_action='invariant'"
-        )
+        remedy = f"raw boxes on grids of images {grid} are no invariants; else give output_action='invariant'"
+        expected = "boxes after non-maximum suppression, with output_action=equitangents.audit.Unordered()"
+        raise InvalidArgumentError("f(x)", shape, expected, remedy, verb="has shape")

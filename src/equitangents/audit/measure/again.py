@@ -1,16 +1,12 @@
-"""What is looked at again where the floors leave the answer open.
+"""Second measurements, where noise floors leave the verdict open.
 
-What of a violation d(x) = f(ρ_X(g)x) − ρ_Y(g)f(x) is no rounding: the part that stays.
+The part of a violation d(x) = f(ρ_X(g)x) − ρ_Y(g)f(x) that is not rounding: d itself in double precision, if the model
+can be cast. Otherwise copies x′ of the inputs, with each number changed by 1/64 of its size: rounding differs between
+copies and a violation does not, so the mean of ⟨d(x′), d(x″)⟩ over pairs of copies is its square, without bias.
 
-In double precision, where the model can be cast: there d is the violation itself. Else on copies x′ of the inputs, each
-number changed by a share of 1/64: rounding differs from copy to copy, of any type inside, and a violation does not, so
-that the mean of ⟨d(x′), d(x″)⟩ over pairs of copies is the square of what stays, without bias from rounding.
-
-One input suffices: ‖f(ρ(g)x) − ρ(g)f(x)‖ of a single x above its own floor shows that f is not equivariant.
-
-Where single errors stand far above the floors of all inputs, though means do not, the largest are looked at by
-themselves: the model is asked again, a few times, and rounding and interpolation are measured for that very input and
-its moved copy. An error that does not come back was noise of the model.
+One input suffices: ‖f(ρ(g)x) − ρ(g)f(x)‖ of a single x above its own noise floor shows that f is not equivariant. If
+single errors, but not their means, are far above all noise floors, the largest are evaluated again a few times, with
+rounding and interpolation measured for that input and its moved copy. An error that does not repeat was model noise.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ from jaxtyping import Float
 from scipy.special import ndtri
 
 from equitangents.audit.adapters.model import Answer
-from equitangents.audit.contract.leaf_actions import Actions, apart
+from equitangents.audit.contract.leaf_actions import Actions, differences
 from equitangents.audit.contract.trees import InputLeaves
 from equitangents.audit.measure.floors import (
     PERTURBATION,
@@ -50,7 +46,7 @@ _TOGETHER, _LEAST, _MOST = 512, 4, 16  # copies: so many together, and at least 
 
 
 def is_open(m: Measured) -> bool:
-    """Whether rounding hides the answer, or may be what small errors are though its type is not known."""
+    """Whether rounding hides the verdict, or may explain small errors of a model of unknown precision."""
     orbits, floors, judgement = m.orbits, m.floors, m.judgement
     plain = not (orbits.class_numbers.any() or orbits.actions.compared or judgement.scales.nothing)
     if not (floors.deterministic and plain and m.task.settings.tolerance is None and orbits.undefined.sum() == 0):
@@ -61,7 +57,7 @@ def is_open(m: Measured) -> bool:
 
 
 def settled(m: Measured) -> Measured:
-    """With what stays under the elements of the largest errors; as it is where nothing could be moved."""
+    """Judged by the violation without rounding under the elements of the largest errors, if it can be measured."""
     task, orbits, floors, judgement = m.task, m.orbits, m.floors, m.judgement
     rows = floors.rows
     x = task.x.subset(rows)
@@ -94,9 +90,9 @@ def settled(m: Measured) -> Measured:
 
 
 def _judged(m: Measured, tried: np.ndarray, rows: np.ndarray, stays: np.ndarray, changes: np.ndarray) -> Judgement:
-    """The judgement by what stays: above rounding, no more than it, or open."""
+    """The judgement by the violation without rounding: above rounding, no larger than it, or open."""
     floors, judgement, scales = m.floors, m.judgement, m.judgement.scales
-    unit: Unit = "spread" if np.isfinite(scales.spreads[scales.judged]).all() else "norm"
+    unit: Unit = "spread" if np.isfinite(scales.deviations[scales.judged]).all() else "norm"
     relative = partial(scales.relative, own=False)
     over = relative(unit, np.ones(stays.shape), rows) ** 2
     squares, noise = stays * over, _root((changes * over).mean(axis=2))
@@ -104,11 +100,11 @@ def _judged(m: Measured, tried: np.ndarray, rows: np.ndarray, stays: np.ndarray,
     half = float(ndtri(0.5 + m.task.settings.confidence / 2)) * squares.std(axis=2) / math.sqrt(max(n - 1, 1))
     unit_rounding = eps(m.orbits.dtype)
     least = unit_rounding if floors.float_floor.method == "copies" else max(ROUNDING, unit_rounding)
-    beside = FACTOR * relative(unit, floors.resampled, floors.rows).mean(axis=2)[:, tried]
+    allowance = FACTOR * relative(unit, floors.resampled, floors.rows).mean(axis=2)[:, tried]
     judged = scales.judged
     above = np.zeros_like(judgement.above)
-    above[:, tried] = (_root(mean - half) > np.maximum(least, noise / 4) + beside) & judged[:, None]
-    kept = bool((_root(mean + half) <= np.maximum(max(ROUNDING, least), noise / 2) + beside)[judged].all())
+    above[:, tried] = (_root(mean - half) > np.maximum(least, noise / 4) + allowance) & judged[:, None]
+    kept = bool((_root(mean + half) <= np.maximum(max(ROUNDING, least), noise / 2) + allowance)[judged].all())
     o, k = np.unravel_index(int(np.argmax(np.where(judged[:, None], mean, -np.inf))), mean.shape)
     steady = MeanEstimate(*(float(_root(v)[o, k]) for v in (mean, mean - half, mean + half)))
     far = judgement.far if above.any() else np.zeros_like(judgement.far)
@@ -123,7 +119,7 @@ def _root(a: np.ndarray) -> np.ndarray:
 def _squares(
     task: AuditTask, orbits: Orbits, copies: list[InputLeaves], tried: np.ndarray, run: object
 ) -> tuple[Float[np.ndarray, "outputs E n"], Float[np.ndarray, "outputs E n"]]:
-    """(what stays, what changes from copy to copy) of every output, element and input, squared."""
+    """(violation without rounding, variance between copies) of every output, element and input, squared."""
     outputs, K, n = len(orbits.separate), len(copies), copies[0].n
     own = np.zeros((outputs, len(tried), n))
     sums: list[list[np.ndarray | float]] = [[0.0] * len(tried) for _ in range(outputs)]
@@ -144,18 +140,18 @@ def _squares(
 
 
 def _copy(x: InputLeaves, rng: np.random.Generator) -> InputLeaves:
-    """x with every real number changed by some share of it; zeros, masks and whole numbers stay."""
+    """x with every real number scaled at random; zeros, masks and whole numbers stay."""
     change = lambda a: (a * (1 + _SHARE * rng.standard_normal(a.shape))).astype(a.dtype) if a.dtype.kind == "f" else a
     return x.mapped(change)
 
 
 _TRIED = 3
-_AGAIN = 3  # the model is asked again
-_CHANCE = 1000.0  # roundings by which answers may differ without being called random
+_AGAIN = 3  # evaluations of one pair
+_CHANCE = 1000.0  # roundings by which outputs of a deterministic model may differ
 
 
 def confirmed(m: Measured) -> Measured:
-    """With a counterexample, if no mean fails and one is found; with floors that hold the noise that was seen."""
+    """Add a confirmed counterexample if no mean fails, and the observed noise to the noise floors."""
     task, orbits, judgement = m.task, m.orbits, m.judgement
     if judgement.above.any() or not judgement.far.any() or judgement.scales.nothing:
         return m
@@ -169,7 +165,7 @@ def confirmed(m: Measured) -> Measured:
         if noise:
             m = replace(m, floors=replace(m.floors, deterministic=False, noise=max(m.floors.noise, noise)))
         if error > max(SINGLE * floor, tolerance or 0.0):
-            found = Counterexample(
+            example = Counterexample(
                 label=task.contract.label(task.elements[k]),
                 index=task.row(i),
                 error=float(errors[o, k, i]),
@@ -178,12 +174,12 @@ def confirmed(m: Measured) -> Measured:
             above = judgement.above.copy()
             if tolerance is None:  # which is for means, so that one input does not decide
                 above[o] |= judgement.far[o, :, i]
-            return replace(m, judgement=replace(judgement, counterexample=found, above=above))
+            return replace(m, judgement=replace(judgement, counterexample=example, above=above))
     return m
 
 
 def _again(m: Measured, o: int, k: int, i: int) -> tuple[float, float, float]:
-    """One pair of input and element asked again: (its smallest error, its floor, the noise of the answers).
+    """One pair of input and element evaluated again: (its smallest error, its noise floor, the noise of the outputs).
 
     Both are in the headline's unit; the noise is relative to ‖f(x)‖, 0 up to rounding.
     """
@@ -192,15 +188,15 @@ def _again(m: Measured, o: int, k: int, i: int) -> tuple[float, float, float]:
     at, g = int(np.flatnonzero(rows == i)[0]), task.elements[k]
     x, actions = task.x.subset(rows), orbits.actions
     moved = task.contract.move(g, x)
-    still, turned = ([task.evaluate(part) for _ in range(_AGAIN)] for part in (x, moved))
+    still, moved_answers = ([task.evaluate(part) for _ in range(_AGAIN)] for part in (x, moved))
     expected = [actions.act(g, y.leaves)[o] for y in still]
     by = actions.comparisons[o]
-    off = np.array([apart(z.leaves[o], e, by)[at] for z, e in zip(turned, expected, strict=True)])
-    parts = [[apart(y.leaves[o], ys[0].leaves[o], by)[at] for y in ys] for ys in (still, turned)]
+    off = np.array([differences(z.leaves[o], e, by)[at] for z, e in zip(moved_answers, expected, strict=True)])
+    parts = [[differences(y.leaves[o], ys[0].leaves[o], by)[at] for y in ys] for ys in (still, moved_answers)]
     of_x = orbits.separate_sizes[o, i]
     differ = max(np.max(parts), np.max(np.abs(off - orbits.separate[o, k, i])))
     noise = float(ratio(np.array([differ]), np.array([of_x]))[0])
-    rounding = [_rounding(task, part, ys[0], actions)[o, at] for part, ys in ((x, still), (moved, turned))]
+    rounding = [_rounding(task, part, ys[0], actions)[o, at] for part, ys in ((x, still), (moved, moved_answers))]
     floor = 2 * float(np.max(rounding)) + float(np.max(parts))
     if not task.contract.not_a_group:
         floor += float(resampling(replace(task, elements=[g]), x, still[0], actions)[o, 0, at])

@@ -1,7 +1,7 @@
-"""Ensembles: what more members cure. For M members, E‖D̄_M‖² = ‖μ‖² + tr Σ/M, where D is a member's violation,
-μ its mean and Σ its covariance over members: the 1/√M law above a limit that no number of members removes.
+"""The effect of more members of an ensemble: E‖D̄_M‖² = ‖μ‖² + tr Σ/M for the mean of M members.
 
-‖μ‖² is estimated without bias by products of different members, (‖Σ D‖² − Σ ‖D‖²)/(M(M − 1)).
+D is a member's violation, with mean μ and covariance Σ over members: a 1/√M law above the limit ‖μ‖. ‖μ‖² is estimated
+without bias by products of different members, (‖Σ D‖² − Σ ‖D‖²)/(M(M − 1)).
 Source of the law: Gerken & Kessel 2024, arXiv 2403.03103.
 """
 
@@ -27,12 +27,12 @@ _ELEMENTS = 16
 
 
 def ensemble_law(m: Measured) -> EnsembleSection | str:
-    """What more members cure, or why that is not known."""
+    """The law of the violation for M members, or why it is not known."""
     task, actions = m.task, m.orbits.actions
     x = task.x.subset(task.rows(_ROWS))
     elements = task.elements[:: -(-len(task.elements) // _ELEMENTS)]
     if m.orbits.no_mean:
-        return "outputs are class numbers, masks of them or sets in any order, which have no mean over members"
+        return "outputs are class numbers, masks or sets in any order, which have no mean over members"
     outputs = _members(task, x, elements, actions)
     if outputs is None:
         return f"a model of kind {task.model.kind!r} has no members"
@@ -72,8 +72,8 @@ def _section(task: AuditTask, D: np.ndarray) -> EnsembleSection:
     M, over_inputs = len(D), task.over_inputs(D.shape[2])
     limit2, single2 = _limit(D), float((D**2).sum(axis=3).mean())
     finite2 = max(single2 - limit2, 0.0)
-    found = squared_mean(D.reshape(M, -1), confidence=task.settings.confidence) if M >= FEWEST else no_interval(0.0)
-    low, high = (end * D.shape[3] for end in found.interval)  # of sums over outputs
+    mean = squared_mean(D.reshape(M, -1), confidence=task.settings.confidence) if M >= FEWEST else no_interval(0.0)
+    low, high = (end * D.shape[3] for end in mean.interval)  # of sums over outputs
     sizes = []
     for k in sorted({*(2**j for j in range(int(math.log2(M)) + 1)), M}):
         blocks = D[: M // k * k].reshape(M // k, k, *D.shape[1:]).mean(axis=1)

@@ -1,7 +1,7 @@
-"""The error that an equivariant model would show all the same: interpolation, rounding, and the model's own noise.
+"""Noise floors, the error that an equivariant model would show: interpolation, rounding, and the model's own noise.
 
 Interpolation, for elements that resample:
-  round trip   ‖f(ρ(g⁻¹)ρ(g)x) − f(x)‖ / ‖f(x)‖, what turning forth and back does to f
+  round trip   ‖f(ρ(g⁻¹)ρ(g)x) − f(x)‖ / ‖f(x)‖, the change of f by a rotation and its inverse
   reference    ‖f(ρ(g)x) − f(ρ′(g)x)‖ / ‖f(x)‖, ρ′ with splines of order 5 in place of 3
 Rounding: the model against itself in double precision; else what inputs changed by one rounding do.
 """
@@ -25,25 +25,25 @@ from equitangents.metrics.measure import ratio
 
 ROWS = 64
 UNINFORMATIVE = 0.1
-"""A floor above this hides violations that would be called broken outright, so that nothing is decided."""
+"""A noise floor above this hides clear violations, so that nothing is decided."""
 ROUNDING = 1e-3
-"""What the first sentence may call rounding: where rounding does more, it hides what is none, and decides nothing."""
+"""Rounding above this hides violations, so that nothing is decided."""
 _SINGLE = float(np.finfo(np.float32).eps)
 _SMOOTH = 1e-3  # a smooth function changes less than this by one rounding in single precision
 _WIDE: dict[str, Any] = {"f": np.float64, "c": np.complex128}
 _DROWNED = 0.2
-_LARGE = 2**14  # numbers an input, from which few are evaluated in double precision
+_LARGE = 2**14  # numbers per input, above which few inputs are evaluated in double precision
 _FEW, _FEW_QUICK = 8, 4
 _FINE, _BENT = 2.0**-28, 0.25  # double precision follows a change so fine, and one twice as large, in proportion
-_MEASURED = 8  # inputs, from which their rounding in the mean is that of others, too
-_CHANCE = 1000.0  # roundings by which two evaluations may differ: parallel sums on accelerators do
-_TIMES = 4  # inputs are changed by one rounding, where answers for them are compared
-PERTURBATION = 8.0  # layers round their sums, too, not only their inputs
+_MEASURED = 8  # inputs whose mean rounding represents that of other inputs
+_CHANCE = 1000.0  # roundings by which two evaluations may differ, as parallel sums on accelerators do
+_TIMES = 4  # copies of the inputs, each changed by one rounding
+PERTURBATION = 8.0  # layers round their sums as well as their inputs
 
 
 @dataclass(frozen=True, eq=False)
 class OutputNoiseFloors:
-    """Floors of every output alone on some rows, as norms; class numbers count 1 where they differ."""
+    """Noise floors of each output on some rows, as norms; class numbers count 1 where they differ."""
 
     resampled: Float[np.ndarray, "outputs E n"]
     """The larger of round trip and reference; 0 for exact elements."""
@@ -51,9 +51,9 @@ class OutputNoiseFloors:
     """‖f(x)‖, to which relative floors are relative."""
     rounding: Float[np.ndarray, "outputs n"]
     twice: Float[np.ndarray, "outputs n"]
-    """How two evaluations differ; 0 for deterministic models."""
+    """Difference of two evaluations; 0 for deterministic models."""
     drowned: Bool[np.ndarray, " outputs"]
-    """Whether rounding changes most inputs' output by a good part of its size."""
+    """Whether rounding changes the output of most inputs by a large part of its size."""
     rows: Int[np.ndarray, " n"]
     """Rows of the sample that they were measured on."""
     float_floor: FloatFloor
@@ -64,7 +64,7 @@ class OutputNoiseFloors:
 
     @property
     def always(self) -> Float[np.ndarray, "outputs n"]:
-        """What is there without interpolation: two roundings and the noise."""
+        """The floor without interpolation: two roundings and the noise."""
         return 2 * self.rounding + self.twice
 
     @property
@@ -74,13 +74,13 @@ class OutputNoiseFloors:
 
     @property
     def of_elements(self) -> Float[np.ndarray, " E"]:
-        """The relative floor of every element: the resampling floor, two roundings, and the noise, mean over rows."""
+        """Relative noise floor of every element: resampling, two roundings and the noise, mean over rows."""
         resampled = np.max(ratio(self.resampled, self.sizes[:, None]), axis=0).mean(axis=1)
         return resampled + 2 * self.float_floor.value + self.noise
 
 
 def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> OutputNoiseFloors:
-    """Floors on `most` of the task's inputs at most."""
+    """Noise floors on at most `most` of the task's inputs."""
     rows = task.rows(most)
     x = task.x.subset(rows)
     y = task.evaluate(x)
@@ -88,11 +88,11 @@ def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Outpu
     relative = lambda a: float(np.mean(np.max(ratio(a, sizes), axis=0)))
     tolerance = _CHANCE * eps(y.dtype)
     backwards = np.arange(x.n)[::-1]
-    twice = actions.apart([v[backwards] for v in task.evaluate(x.subset(backwards)).leaves], y.leaves)
+    twice = actions.differences([v[backwards] for v in task.evaluate(x.subset(backwards)).leaves], y.leaves)
     mixing = relative(twice)
-    # the same outputs in another order: neither chance nor the rest of the batch matters, and once more tells nothing
+    # the same outputs in another order: neither chance nor the rest of the batch matters
     if not mixing <= tolerance:
-        twice = actions.apart(task.evaluate(x).leaves, y.leaves)
+        twice = actions.differences(task.evaluate(x).leaves, y.leaves)
     noise = relative(twice)
     deterministic = noise <= tolerance
     method, response, rounding = rounding_of(task, x, y, sizes, deterministic, actions)
@@ -113,7 +113,7 @@ def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Outpu
 def resampling(task: AuditTask, x: InputLeaves, y: Answer, actions: Actions) -> Float[np.ndarray, "outputs E n"]:
     """The larger of round trip and reference for every output, element and row of x, as norms; 0 for exact elements."""
     contract, group = task.contract, task.contract.group
-    found = np.zeros((len(y.leaves), len(task.elements), x.n))
+    errors = np.zeros((len(y.leaves), len(task.elements), x.n))
     better = contract.more_accurate()
     for k, g in enumerate(task.elements):
         exact, exact_outputs = contract.inputs.moves_exactly(g), actions.moves_exactly(g)
@@ -122,53 +122,53 @@ def resampling(task: AuditTask, x: InputLeaves, y: Answer, actions: Actions) -> 
         moved = contract.move(g, x)
         back = task.evaluate(contract.move(group.inverse(g), moved))
         check_same_shapes(y, back, contract.label(g))
-        found[:, k] = actions.apart(back.leaves, y.leaves)
+        errors[:, k] = actions.differences(back.leaves, y.leaves)
         if not exact_outputs:
             there = actions.act(group.inverse(g), actions.act(g, y.leaves))
-            found[:, k] += actions.apart(there, y.leaves)
+            errors[:, k] += actions.differences(there, y.leaves)
         if better is not None and not exact:
             fine, plain = task.evaluate(better.move(g, x)), task.evaluate(moved)
-            found[:, k] = np.maximum(found[:, k], actions.apart(fine.leaves, plain.leaves))
-    return found
+            errors[:, k] = np.maximum(errors[:, k], actions.differences(fine.leaves, plain.leaves))
+    return errors
 
 
 def rounding_of(
     task: AuditTask, x: InputLeaves, y: Answer, sizes: np.ndarray, deterministic: bool, actions: Actions
 ) -> tuple[Literal["float64", "perturbation", "none"], np.ndarray, Float[np.ndarray, "outputs n"]]:
-    """(how it is known, by how much rounding was seen to change every output for x, what it may do), as norms."""
+    """(method, observed change of every output for x by rounding, its upper estimate), as norms."""
     unit = eps(y.dtype)
     exact = double_of(task, x, actions, y.dtype) if deterministic and y.dtype != np.float64 else None
     if exact is not None:
         few = len(exact[0].leaves[0])
-        seen = actions.apart([v[:few] for v in y.leaves], exact[0].leaves)
+        seen = actions.differences([v[:few] for v in y.leaves], exact[0].leaves)
         share = np.mean(ratio(seen, sizes[:, :few]), axis=1, keepdims=True)
         response = np.concatenate([seen, share * sizes[:, few:]], axis=1)
         whole = np.sqrt(np.mean(response**2, axis=1, keepdims=True))
         least = unit * sizes if response.shape[1] < _MEASURED or not response.any() else whole
         return "float64", response, np.maximum(response, least)
-    # of a random model chance would be taken for rounding
+    # for a random model, chance would be taken for rounding
     if not deterministic or not any(a.dtype.kind in _WIDE for a in x.batches):
         return "none", 0.0 * sizes, PERTURBATION * unit * sizes
-    response = actions.apart(task.evaluate(_shaken(x, unit, task.settings.seed)).leaves, y.leaves)
-    if unit < _SINGLE and not response.any():  # perhaps computed in single precision, whatever type was returned
-        coarse = actions.apart(task.evaluate(_shaken(x, _SINGLE, task.settings.seed)).leaves, y.leaves)
+    response = actions.differences(task.evaluate(_shaken(x, unit, task.settings.seed)).leaves, y.leaves)
+    if unit < _SINGLE and not response.any():  # perhaps computed in single precision, whatever the returned type
+        coarse = actions.differences(task.evaluate(_shaken(x, _SINGLE, task.settings.seed)).leaves, y.leaves)
         jumps = ratio(coarse, sizes).mean(axis=1) > _SMOOTH  # as a tree does where an input lies on a threshold
         response = np.where((jumps & ~_drowned(coarse, sizes))[:, None], 0.0, coarse)
     return "perturbation", response, PERTURBATION * (response + unit * sizes)
 
 
 def jitter(task: AuditTask, x: InputLeaves, actions: Actions) -> Float[np.ndarray, "outputs n"]:
-    """How far answers for inputs changed by one rounding, this way or that, lie from each other, as norms.
+    """Largest difference of outputs for inputs that are changed by one rounding, as norms.
 
-    Other than `rounding_of` it leaves f(x) itself out: a value that f takes at one point alone is no rounding.
+    Unlike `rounding_of` it leaves out f(x): a value that f takes at a single point is not rounding.
     """
     unit = eps(task.evaluate(x).dtype)
     ys = [task.evaluate(_shaken(x, unit, task.settings.seed + s)).leaves for s in range(_TIMES)]
-    return np.max([actions.apart(a, b) for i, a in enumerate(ys) for b in ys[:i]], axis=0)
+    return np.max([actions.differences(a, b) for i, a in enumerate(ys) for b in ys[:i]], axis=0)
 
 
 def in_double(task: AuditTask, x: InputLeaves) -> int:
-    """How many inputs are evaluated in double precision: few large ones, as that takes ten times as long or more."""
+    """Number of inputs evaluated in double precision: few large ones, which take ten times as long or more."""
     numbers = sum(a[:1].size for a in x.batches)
     return min(x.n, x.n if numbers <= _LARGE else _FEW_QUICK if task.settings.quick else _FEW)
 
@@ -181,9 +181,9 @@ def widened(x: InputLeaves) -> InputLeaves:
 def double_of(
     task: AuditTask, x: InputLeaves, actions: Actions, dtype: np.dtype
 ) -> tuple[Answer, Callable[[Any], Any]] | None:
-    """(outputs for the first of x in double precision, what gives them); of a model that is in it, the model itself.
+    """(outputs of the first inputs in double precision, the function that computes them).
 
-    None where it cannot be cast, or rounds to a narrower type inside all the same.
+    None if the model cannot be cast, or rounds to a narrower type inside.
     """
     x = x.subset(np.arange(in_double(task, x)))
     double = task.model.double() if dtype != np.float64 else task.model.run
@@ -194,7 +194,7 @@ def double_of(
     exact = _attempt(task, wide, run)
     if exact is None or exact.dtype != np.float64:
         return None
-    # as many inputs as before, for which the model is compiled: half of them, changed once and twice
+    # as many inputs as before, for which the model is compiled: half of them, changed by one step and by two
     count = max(x.n, 2)
     half = count // 2
     rows, steps = np.arange(count) % half, _FINE * np.where(np.arange(count) < half, 1.0, 2.0)
@@ -212,8 +212,8 @@ def double_of(
     here, once, twice = ([v[part] for v in leaves] for leaves, part in (
         (exact.leaves, slice(half)), (changed.leaves, slice(half)), (changed.leaves, slice(half, 2 * half))
     ))  # fmt: skip
-    whole = actions.apart(twice, here)
-    bent = actions.apart(twice, [2 * a - b for a, b in zip(once, here, strict=True)])
+    whole = actions.differences(twice, here)
+    bent = actions.differences(twice, [2 * a - b for a, b in zip(once, here, strict=True)])
     fine = [
         row.any() and np.median(off[row] / by[row]) <= _BENT
         for off, by, row in zip(bent, whole, whole > 0, strict=True)
@@ -240,7 +240,7 @@ def _shaken(x: InputLeaves, unit: float, seed: int) -> InputLeaves:
 
 
 def _attempt(task: AuditTask, x: InputLeaves, run: object) -> Answer | None:
-    """The outputs in double precision, or None where the model does not take it."""
+    """The outputs in double precision, or None if the model does not accept it."""
     try:
         return task.evaluate(x, run)  # type: ignore[arg-type]
     except EquitangentsError:

@@ -1,4 +1,4 @@
-"""Inputs beside the data: noise of the data's mean and spread, the data with their entries shuffled, other sets."""
+"""Inputs off the data: noise with the data's mean and standard deviation, shuffled entries, and the user's sets."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _FLOOR_ROWS = 16
 
 
 def off_data_sets(task: AuditTask, without: Callable[[str, str], None]) -> list[tuple[str, SetKind, InputLeaves]]:
-    """What `off_data` asks for: True the noise and the shuffled data, a mapping other sets by name, False nothing.
+    """The sets of `off_data`: noise and shuffled data (True), the sets of a mapping, or none (False).
 
-    `without` notes the name of a set that would be the data themselves, and why.
+    `without` records a set that equals the data, with the reason.
     """
     off_data = task.settings.off_data
     if off_data is False or off_data is None:
@@ -46,27 +46,27 @@ def off_data_sets(task: AuditTask, without: Callable[[str, str], None]) -> list[
     same = [all(a is b or np.array_equal(a, b) for a, b in zip(x.leaves, s.leaves, strict=True)) for *_, s in made]
     for (name, *_), is_same in zip(made, same, strict=True):
         if is_same:
-            without(f"set {name!r}", "it would be the data themselves: names of nodes or classes, or equal numbers")
+            without(f"set {name!r}", "it equals the data: names of nodes or classes, or equal numbers")
     return [one for one, is_same in zip(made, same, strict=True) if not is_same]
 
 
 def _given_set(task: AuditTask, name: str, x: Any) -> InputLeaves:
-    """A set that was given, or an error that names it unless the group can act on it as on the data."""
-    found = as_inputs(x, name)
-    if found.structure != task.x.structure:
-        raise InvalidTypeError(name, found.structure, task.x.structure, "the structure of x", verb="has the structure")
-    for leaf, action, a in zip(found.names, task.contract.inputs, found.leaves, strict=True):
+    """A set of the user's; raises an error that names it if the group cannot act on it as on the data."""
+    inputs = as_inputs(x, name)
+    if inputs.structure != task.x.structure:
+        raise InvalidTypeError(name, inputs.structure, task.x.structure, "the structure of x", verb="has the structure")
+    for leaf, action, a in zip(inputs.names, task.contract.inputs, inputs.leaves, strict=True):
         if action is not None and isinstance(a, Shared):
             raise InvalidArgumentError(leaf, "Shared", "one for every input, since the group moves it")
         if action is not None:
             action.check(leaf, a)
-    return found
+    return inputs
 
 
 def measure_set(m: Measured, given: tuple[str, SetKind, InputLeaves]) -> SetResult:
-    """The error on one set, with its own resampling floor; rounding and noise, relative to outputs, as on the data.
+    """The error on one set, with its own resampling floor, and rounding and noise as on the data.
 
-    Where these call a model that holds on its data broken by little, its own rounding there is measured, too.
+    If the error is small but above this floor, and the model holds on its data, rounding on the set is measured.
     """
     task, (name, kind, x), unit = m.task, given, m.judgement.headline.unit
     rms = lambda a: np.sqrt(np.mean(a**2, axis=1))
@@ -91,19 +91,19 @@ def measure_set(m: Measured, given: tuple[str, SetKind, InputLeaves]) -> SetResu
 def set_result(
     task: AuditTask, name: str, kind: SetKind, orbits: Orbits, error: MeanEstimate, floor: float
 ) -> SetResult:
-    """A set's error and floor in the headline's unit, and whether it is above them."""
+    """Error and noise floor of a set in the headline's unit, and whether it is above the floor and the tolerance."""
     above = floor <= UNINFORMATIVE and standing(error, floor, task.settings.tolerance) == "above"
     return SetResult(name, kind, orbits.errors.shape[1], error, floor, above)
 
 
 def _each(task: AuditTask, x: InputLeaves, change: Any, rng: np.random.Generator) -> list[Any]:
-    """Inputs that the group moves are changed; the others, masks and types, and numbers that are names, stay."""
+    """Change the inputs that the group moves; other inputs, masks, and numbers that are names stay."""
     pairs = zip(task.contract.inputs, x.leaves, strict=True)
     return [a if action is None or _are_names(action, a) else change(a, rng) for action, a in pairs]
 
 
 def _are_names(action: LeafAction, a: np.ndarray) -> bool:
-    """Whether numbers name nodes or classes, which have no mean and no spread."""
+    """Whether numbers name nodes or classes, which have no mean."""
     kind = action.action
     return isinstance(kind, RelabelledIndices) or (isinstance(kind, LabelsAction) and a.dtype.kind == "i")
 
@@ -114,7 +114,7 @@ def _noise(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     if a.dtype.kind == "b":
         return rng.random(a.shape) < a.mean()
     drawn = float(a.mean()) + float(a.std()) * rng.standard_normal(a.shape)
-    if a.dtype.kind in "iu":  # of whole numbers none that models may not know, such as words beyond the last
+    if a.dtype.kind in "iu":  # within the range of the data, as models may know no other numbers
         drawn = np.clip(np.rint(drawn), a.min(), a.max())
     return drawn.astype(a.dtype)
 

@@ -1,17 +1,17 @@
 """One judgement of all violations, from which verdict, table, page and exit status follow.
 
-The unit is the one in which the mean error is larger, of ‖f(x)‖ and the spread between inputs, unless it was asked
-for; probabilities are their own. An output fails under an element if the interval of its mean error lies above twice
-its floor there.
+The unit is ‖f(x)‖ or the standard deviation over inputs ("spread"), whichever gives the larger mean error, unless one
+is chosen; probabilities have their own. An output fails under an element if the interval of its mean error there lies
+above twice its noise floor.
 
 What a violation ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ is divided by, output by output:
 
 norm       ‖f(x)‖ of the same input, which a large constant part of f makes large
-spread     how far outputs differ between inputs and their moved copies (`measure.spread`)
+spread     standard deviation of outputs over inputs and their moved copies (`measure.orbits.RunningDeviation`)
 absolute   a size that the user gives, or 1 where all outputs vanish
 classes    1: outputs are class numbers, and the error is the share that changes
 probability  √2: of outputs that are probabilities, so that it is 1 where all of it goes from one class to another
-share      1: errors are shares by themselves, of pixels whose class changes or of boxes that do not overlap
+share      1: the error is a share itself, of pixels whose class changes or of boxes that do not overlap
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from scipy.special import ndtri
 from equitangents.audit.contract.trees import InputLeaves
 from equitangents.audit.measure.floors import ROUNDING, UNINFORMATIVE, OutputNoiseFloors
 from equitangents.audit.measure.orbits import Orbits
-from equitangents.audit.measure.task import AuditTask, Resampler, spread_of
-from equitangents.audit.report.numbers import FACTOR, MeanEstimate, Spread, Unit, standing
+from equitangents.audit.measure.task import AuditTask, Resampler, distribution_of
+from equitangents.audit.report.numbers import FACTOR, Distribution, MeanEstimate, Unit, standing
 from equitangents.audit.report.sections import (
     Counterexample,
     Headline,
@@ -44,19 +44,19 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import ratio
 
 SINGLE = 4.0
-"""A single error above so many of its floors is no chance."""
+"""A single error above this many noise floors is not chance."""
 
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """Errors and floors in the headline's unit, for every output, element and input."""
+    """Errors and noise floors in the headline's unit, for every output, element and input."""
 
     scales: OutputScales
     headline: Headline
-    by_spread: Spread | None
-    """The error relative to the spread between inputs; None where no output has one."""
-    spread_floor: float | None
-    elements: list[Spread]
+    by_deviation: Distribution | None
+    """The error relative to the standard deviation over inputs; None if no output has one."""
+    deviation_floor: float | None
+    elements: list[Distribution]
     """The error under every element, the largest over the outputs that are judged."""
     element_floors: Float[np.ndarray, " E"]
     outputs: list[MeanEstimate]
@@ -64,49 +64,51 @@ class Judgement:
     output_element_floors: Float[np.ndarray, "outputs E"]
     at_floor: Bool[np.ndarray, "outputs E"]
     above: Bool[np.ndarray, "outputs E"]
-    """Which fail: above twice the floor and, by an interval that holds for all at once, above the tolerance."""
+    """Which fail: above twice the noise floor and, by a simultaneous interval, above the tolerance."""
     within: bool
     """Whether all elements are within the tolerance."""
     far: Bool[np.ndarray, "outputs E N"]
-    """Which single errors are so far above all floors there (and the tolerance) that each would be a counterexample."""
+    """Which single errors are far enough above all noise floors there (and the tolerance) to be counterexamples."""
     counterexample: Counterexample | None = None
-    """One of these that was confirmed by itself; sought where no mean is above its floor."""
+    """A far error that was confirmed; sought if no mean is above its noise floor."""
     undefined: list[UndefinedPose] = field(default_factory=list)
     """Elements under which the model gave NaN or infinite values; errors are those of the other inputs."""
     settled: bool = False
-    """Whether all of the error that is no rounding, where that was looked at, is no more than rounding does."""
+    """Whether the error beyond rounding, if it was measured, is no larger than rounding."""
 
 
 def judge(task: AuditTask, orbits: Orbits, floors: OutputNoiseFloors) -> Judgement:
-    """The judgement of a task's orbits."""
-    told = task.settings
-    scales = make_scales(orbits, floors, told)
+    """Judge the orbits of a task."""
+    settings = task.settings
+    scales = make_scales(orbits, floors, settings)
     judged, inputs = scales.judged, task.over_inputs(task.x.n)
     errors_in = lambda unit: scales.largest(unit, orbits.separate)
     floors_in = lambda unit: of_inputs(scales, unit, floors)
-    has_spread = bool((np.isfinite(scales.spreads) & judged).any())
-    unit, asked = choose_unit(scales, told, errors_in)
+    has_deviation = bool((np.isfinite(scales.deviations) & judged).any())
+    unit, chosen = choose_unit(scales, settings, errors_in)
     errors, floor_table = errors_in(unit), floors_in(unit)
     element_floors = floor_table[judged].max(axis=0)
-    elements = [spread_of(inputs.mean(row), row) for row in errors]
+    elements = [distribution_of(inputs.mean(row), row) for row in errors]
     separate = scales.relative(unit, orbits.separate)
-    at_floor, above = _compare(inputs, separate, floor_table, elements, judged, told.tolerance)
+    at_floor, above = _compare(inputs, separate, floor_table, elements, judged, settings.tolerance)
     over_both = task.resampler(task.x.n)
     headline = Headline(
         unit=unit,
-        asked=asked,
-        error=over_both.spread(errors),
+        asked=chosen,
+        error=over_both.distribution(errors),
         floor=float(element_floors.mean()),
-        tolerance=told.tolerance,
+        tolerance=settings.tolerance,
         bound=float(np.max([e.bounded.high for e in elements])),
         rounding=float(scales.relative(unit, floors.always, floors.rows)[judged].mean(axis=1).max()),
     )
-    by_spread = over_both.spread(scales.largest("spread", orbits.separate, own=False)) if has_spread else None
+    by_deviation = (
+        over_both.distribution(scales.largest("spread", orbits.separate, own=False)) if has_deviation else None
+    )
     return Judgement(
         scales=scales,
         headline=headline,
-        by_spread=by_spread,
-        spread_floor=float(floors_in("spread")[judged].max(axis=0).mean()) if has_spread else None,
+        by_deviation=by_deviation,
+        deviation_floor=float(floors_in("spread")[judged].max(axis=0).mean()) if has_deviation else None,
         elements=elements,
         element_floors=element_floors,
         outputs=[inputs.mean(part.mean(axis=0)) for part in separate],
@@ -114,14 +116,14 @@ def judge(task: AuditTask, orbits: Orbits, floors: OutputNoiseFloors) -> Judgeme
         at_floor=at_floor,
         above=above,
         within=all(kept(e, headline) for e in elements),
-        far=_far(scales, unit, floors, separate, told.tolerance),
+        far=_far(scales, unit, floors, separate, settings.tolerance),
     )
 
 
 def choose_unit(
-    scales: OutputScales, told: AuditSettings, errors_in: Callable[[Unit], np.ndarray]
+    scales: OutputScales, settings: AuditSettings, errors_in: Callable[[Unit], np.ndarray]
 ) -> tuple[Unit, bool]:
-    """The headline's unit, and whether it was asked for where both have a meaning."""
+    """The headline's unit, and whether the user chose it where both have a meaning."""
     judged = np.flatnonzero(scales.judged)
     if scales.nothing or np.isfinite(scales.given[judged]).all():
         return "absolute", False
@@ -131,31 +133,31 @@ def choose_unit(
     free = [o for o, unit in zip(judged, own, strict=True) if unit is None and np.isnan(scales.given[o])]
     if not free:
         return "probability", False
-    if scales.sets[free].all() or not np.isfinite(scales.spreads[free]).any():
+    if scales.sets[free].all() or not np.isfinite(scales.deviations[free]).any():
         return "norm", False
-    if told.relative_to != "larger":
-        return told.relative_to, True
+    if settings.relative_to != "larger":
+        return settings.relative_to, True
     norm, spread = (float(errors_in(unit).mean()) for unit in ("norm", "spread"))
     return "norm" if math.isfinite(norm) and norm > spread else "spread", False
 
 
 def compared(
-    error: Spread, floor: float, tolerance: float | None, tests: int = 1, confidence: float = 0.95
+    error: Distribution, floor: float, tolerance: float | None, tests: int = 1, confidence: float = 0.95
 ) -> tuple[bool, bool]:
-    """Whether the mean error under one element is (at its floor, above it and the tolerance).
+    """Whether the mean error under one element is (at its noise floor, above it and the tolerance).
 
-    The interval beside a tolerance holds for so many tests at once.
+    With a tolerance, the interval holds for this many tests at once.
     """
-    found, estimate = error.bounded, error.estimate
-    told = found
+    bounded, estimate = error.bounded, error.estimate
+    tested = bounded
     if tolerance is not None and tests > 1 and math.isfinite(estimate.mean) and not math.isnan(estimate.low):
         alpha = 1 - confidence
         wider = float(ndtri(1 - alpha / 2 / tests) / ndtri(1 - alpha / 2))
-        told = MeanEstimate(found.mean, found.mean - (found.mean - found.low) * wider, found.high)
-    return standing(found, floor) == "within", standing(told, floor, tolerance) == "above"
+        tested = MeanEstimate(bounded.mean, bounded.mean - (bounded.mean - bounded.low) * wider, bounded.high)
+    return standing(bounded, floor) == "within", standing(tested, floor, tolerance) == "above"
 
 
-def kept(error: Spread, headline: Headline) -> bool:
+def kept(error: Distribution, headline: Headline) -> bool:
     """Whether the error under one element is within the tolerance; False without one."""
     tolerance = headline.tolerance
     return tolerance is not None and standing(error.bounded, headline.floor, tolerance) == "within"
@@ -165,23 +167,23 @@ def _compare(
     inputs: Resampler,
     separate: np.ndarray,
     floors: np.ndarray,
-    elements: list[Spread],
+    elements: list[Distribution],
     judged: np.ndarray,
     tolerance: float | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(at the floor, failing) for every output and element; outputs that are not judged are at their floors."""
+    """(at the noise floor, failing) for every output and element; outputs that are not judged are at the floor."""
     at_floor, above = np.ones(floors.shape, bool), np.zeros(floors.shape, bool)
     tests = int(judged.sum()) * len(elements)
     for o in np.flatnonzero(judged):
         for k, row in enumerate(separate[o]):
-            error = elements[k] if tests == len(elements) else spread_of(inputs.mean(row), row)
-            told = compared(error, floors[o, k], tolerance, tests, inputs.settings.confidence)
-            at_floor[o, k], above[o, k] = told
+            error = elements[k] if tests == len(elements) else distribution_of(inputs.mean(row), row)
+            both = compared(error, floors[o, k], tolerance, tests, inputs.settings.confidence)
+            at_floor[o, k], above[o, k] = both
     return at_floor, above
 
 
 def of_inputs(scales: OutputScales, unit: Unit, floors: OutputNoiseFloors) -> Float[np.ndarray, "outputs E"]:
-    """The floor of every output and element: resampling, two roundings, and the noise, mean over inputs."""
+    """Noise floor of every output and element: resampling, two roundings and the model's noise, mean over inputs."""
     resampled = scales.relative(unit, floors.resampled, floors.rows).mean(axis=2)
     return resampled + scales.relative(unit, floors.always, floors.rows).mean(axis=1)[:, None]
 
@@ -189,13 +191,13 @@ def of_inputs(scales: OutputScales, unit: Unit, floors: OutputNoiseFloors) -> Fl
 def _far(
     scales: OutputScales, unit: Unit, floors: OutputNoiseFloors, separate: np.ndarray, tolerance: float | None
 ) -> Bool[np.ndarray, "outputs E N"]:
-    """Errors above `SINGLE` times the largest floor of any input there, of outputs that are judged.
+    """Errors above `SINGLE` times the largest noise floor of any input under that element, of outputs that are judged.
 
-    None of elements whose floor hides everything: on white noise single errors of fine rotations mean nothing.
+    None for elements whose noise floor hides everything: on white noise single errors of fine rotations mean nothing.
     """
     floor = scales.relative(unit, floors.resampled + floors.always[:, None], floors.rows)
-    told = (floor.mean(axis=2, keepdims=True) <= UNINFORMATIVE) & scales.judged[:, None, None]
-    return (separate > np.maximum(SINGLE * floor.max(axis=2, keepdims=True), tolerance or 0.0)) & told
+    visible = (floor.mean(axis=2, keepdims=True) <= UNINFORMATIVE) & scales.judged[:, None, None]
+    return (separate > np.maximum(SINGLE * floor.max(axis=2, keepdims=True), tolerance or 0.0)) & visible
 
 
 _NO_ERROR = MeanEstimate(0.0, 0.0, 0.0)
@@ -203,10 +205,10 @@ Hidden = Literal["tolerance", "spread", "rounding", "interpolation"]
 
 
 def hidden(judgement: Judgement) -> Hidden | None:
-    """What of the floors hides violations that the verdict would have to speak of; None where nothing does.
+    """The part of the noise floor that hides violations and prevents a verdict; None if no part does.
 
-    "tolerance": twice the floor is above it. Without one "spread": outputs differ between inputs by no more than
-    rounding; "rounding" and "interpolation": the floor is larger than what may be called so.
+    "tolerance": twice the noise floor is above the tolerance. Without a tolerance, "spread": outputs differ between
+    inputs by no more than rounding; "rounding", "interpolation": that part of the floor is too large to ignore.
     """
     headline = judgement.headline
     if headline.tolerance is not None:
@@ -227,10 +229,10 @@ def unexact(judgement: Judgement) -> Hidden | None:
 
 
 def decide(judgement: Judgement, floors: OutputNoiseFloors) -> tuple[Verdict, Reason]:
-    """ "broken" if some output fails under some element, "equivariant" if all are at their floors, which hide nothing.
+    """Verdict and reason: "broken" if an output fails under an element, "equivariant" if all are at their noise floors.
 
-    One counterexample suffices. With a tolerance, violations up to it are "equivariant within tolerance", and only
-    those beyond it "broken". A random model that is not seen to fail is "undecided". And why.
+    One counterexample suffices. With a tolerance, violations up to it are "equivariant within tolerance", larger ones
+    "broken". A random model without a visible failure is "undecided".
     """
     headline = judgement.headline
     if judgement.undefined:
@@ -264,18 +266,18 @@ def _fault(judgement: Judgement) -> Reason:
 
 
 NO_GROUP = "transforms form no group, by which it is measured"
-"""Why parts that go by products, inverses and averages are missing."""
+"""Why parts that need products, inverses or averages are missing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What the pass over the data gave, and what else was asked for."""
+    """Results of the pass over the data, with the task and the other inputs."""
 
     task: AuditTask
     """The audit of the inputs and elements that count."""
     y: np.ndarray | None
     sought: list[RuleResult] | None
-    """What was found of how the outputs move, where that was asked for."""
+    """Fitted rules of the outputs, for output_action="find"."""
     sets: list[tuple[str, SetKind, InputLeaves]]
     """Other inputs, off the data."""
     orbits: Orbits
@@ -283,12 +285,12 @@ class Measured:
     judgement: Judgement
     verdict: Verdict
     reason: Reason
-    """Why the verdict is what it is."""
+    """Why the verdict was reached."""
     same: MeanEstimate | None
     """Share of predictions that stay the same; None without classes."""
 
 
-_CLEAR = 8.0  # a spread below so many roundings is rounding
+_CLEAR = 8.0  # a standard deviation below this many roundings is rounding
 _SIGNAL = 1e-10  # differences below this share of the outputs are no signal that rounding could hide
 
 
@@ -297,15 +299,14 @@ class OutputScales:
     """The possible divisors of every output."""
 
     sizes: Float[np.ndarray, "outputs N"]
-    spreads: Float[np.ndarray, " outputs"]
-    """nan where outputs do not differ between inputs by more than rounding."""
+    deviations: Float[np.ndarray, " outputs"]
+    """Standard deviations over inputs; nan if outputs differ between inputs by no more than rounding."""
     given: Float[np.ndarray, " outputs"]
-    """nan where the user gave none."""
+    """output_scale; nan for outputs without one."""
     own: list[Unit | None]
-    """What is divided by one number whatever the headline is: class numbers, shares, and outputs that are
-    probabilities and judged as such; None of others."""
+    """Unit of outputs whose divisor is fixed: class numbers, shares, and outputs judged as probabilities; else None."""
     hidden: Bool[np.ndarray, " outputs"]
-    """Which differ between inputs by so little, if at all, that rounding hides it: beside a large constant part."""
+    """Which differ between inputs by no more than rounding, next to a large constant part."""
     sets: Bool[np.ndarray, " outputs"]
     """Which outputs are sets in any order."""
     alike: Bool[np.ndarray, " outputs"]
@@ -333,7 +334,7 @@ class OutputScales:
         """What an output's errors are divided by where the headline's are divided by `unit`."""
         if np.isfinite(self.given[output]):
             return "absolute"
-        return self.own[output] or ("norm" if unit == "spread" and np.isnan(self.spreads[output]) else unit)
+        return self.own[output] or ("norm" if unit == "spread" and np.isnan(self.deviations[output]) else unit)
 
     def relative(self, unit: Unit, table: np.ndarray, rows: Any = slice(None), own: bool = True) -> np.ndarray:
         """A table (outputs, …, n) of norms over the divisors of this unit, for some rows of the sample.
@@ -351,7 +352,9 @@ class OutputScales:
 
     def _divisors(self, unit: Unit, rows: Any, own: bool) -> Float[np.ndarray, "outputs n"]:
         sizes = self.sizes[:, rows]
-        fixed = self.spreads if unit == "spread" else np.full_like(self.given, 1.0 if unit == "absolute" else math.nan)
+        fixed = (
+            self.deviations if unit == "spread" else np.full_like(self.given, 1.0 if unit == "absolute" else math.nan)
+        )
         known = {"classes": 1.0, "share": 1.0} | ({"probability": math.sqrt(2)} if own else {})
         fixed = np.array([known.get(str(one), other) for one, other in zip(self.own, fixed, strict=True)])
         if own:
@@ -359,34 +362,34 @@ class OutputScales:
         return np.where(np.isnan(fixed)[:, None], sizes, fixed[:, None])
 
 
-def make_scales(orbits: Orbits, floors: OutputNoiseFloors | None, told: AuditSettings) -> OutputScales:
-    """The divisors of outputs whose rounding is known (of other sets of inputs it is not, and nothing vanishes)."""
-    none = np.zeros(len(orbits.spreads))
+def make_scales(orbits: Orbits, floors: OutputNoiseFloors | None, settings: AuditSettings) -> OutputScales:
+    """The divisors of outputs. Without `floors` (other sets of inputs) rounding is taken as 0, and nothing vanishes."""
+    none = np.zeros(len(orbits.deviations))
     roundings, drowned = (none, none > 0) if floors is None else (floors.roundings, floors.drowned)
     rms = lambda a: np.sqrt(np.mean(a**2, axis=tuple(range(1, a.ndim))))
     still = rms(orbits.separate) <= 2 * FACTOR * roundings
-    alike = ~(orbits.spreads > _CLEAR * roundings)
-    drowning = np.isfinite(orbits.spreads) & (roundings > _SIGNAL * rms(orbits.separate_sizes))
+    alike = ~(orbits.deviations > _CLEAR * roundings)
+    drowning = np.isfinite(orbits.deviations) & (roundings > _SIGNAL * rms(orbits.separate_sizes))
     own: list[Unit | None] = [
         "share" if share else "classes" if number else None
         for share, number in zip(orbits.shares, orbits.class_numbers, strict=True)
     ]
-    if orbits.probabilities and orbits.classes and told.relative_to == "larger":
+    if orbits.probabilities and orbits.classes and settings.relative_to == "larger":
         own[0] = own[0] or "probability"
     return OutputScales(
         sizes=orbits.separate_sizes,
-        spreads=np.where(alike, math.nan, orbits.spreads),
-        given=given_scales(told.output_scale, orbits.output_names),
+        deviations=np.where(alike, math.nan, orbits.deviations),
+        given=output_scales(settings.output_scale, orbits.output_names),
         own=own,
         hidden=alike & drowning,
-        alike=(alike & np.isfinite(orbits.spreads)) | orbits.one_class,
-        sets=np.array([o in orbits.matched for o in range(len(orbits.spreads))]),
+        alike=(alike & np.isfinite(orbits.deviations)) | orbits.one_class,
+        sets=np.array([o in orbits.matched for o in range(len(orbits.deviations))]),
         vanishing=drowned & still & ~orbits.class_numbers & ~orbits.shares,
     )
 
 
-def given_scales(value: Any, names: list[str]) -> Float[np.ndarray, " outputs"]:
-    """The scale of every output; nan where none was given."""
+def output_scales(value: Any, names: list[str]) -> Float[np.ndarray, " outputs"]:
+    """output_scale of every output; nan for outputs without one."""
     if value is None:
         return np.full(len(names), math.nan)
     if not isinstance(value, Mapping):

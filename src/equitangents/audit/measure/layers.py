@@ -1,8 +1,8 @@
-"""Where the violation starts: the error after each layer, whatever the group does to hidden features.
+"""Where the violation starts: the error after each layer, for any orthogonal action on hidden features.
 
-How features transform is not known. If they transform at all by orthogonal matrices (every permutation of positions
-and channels is one), H_g = H Q_g for the features H (inputs × features) of some inputs and H_g of the moved inputs,
-so that both have one Gram matrix, which is all that is kept of a layer. The smallest error over all orthogonal Q,
+How features transform is unknown. If by orthogonal matrices (permutations of positions and channels are), then
+H_g = H Q_g for features H (inputs × features) of some inputs and H_g of the moved inputs, and both have one Gram
+matrix, which is all that is kept of a layer. The smallest error over all orthogonal Q,
 
     min_Q ‖H_g − H Q‖² / ‖H‖² = (tr K + tr K_g − 2 tr (K^½ K_g K^½)^½) / tr K,    K = H Hᵀ, K_g = H_g H_gᵀ,
 
@@ -39,15 +39,15 @@ _VANISHES = 1e-15
 
 
 def layer_errors(m: Measured) -> LayerSection | str:
-    """The error after each layer and where it starts; or why this is not known.
+    """The error after each layer and where it starts, or why it is not known.
 
-    Of a model that is equivariant as a whole, what breaks the symmetry within is mended again.
+    If the whole model is equivariant, later layers mend what an earlier one breaks.
     """
     task, model = m.task, m.task.model
     if task.contract.not_a_group:
         return NO_GROUP
     if any(task.x.axes):
-        return "the batch is along another axis than the first, where features are not known to have theirs"
+        return "the batch is not along the first axis, and the batch axis of features is not known"
     try:
         rows = task.rows(_affordable(task, model) if model.fixed_batch is None else min(model.fixed_batch, task.x.n))
         if model.fixed_batch is not None and len(rows) != model.fixed_batch:
@@ -63,7 +63,7 @@ def layer_errors(m: Measured) -> LayerSection | str:
 
 
 def _affordable(task: AuditTask, model: Model) -> int:
-    """How many inputs' features fit; models that show one layer after another hold no two."""
+    """Number of inputs whose features fit in memory; a model that streams its layers holds one at a time."""
     if model.streams:
         return max(_FEWEST_ROWS, min(_ROWS, task.batch_size))
     one = _traced(task, model, task.x.subset(np.arange(1)))
@@ -72,7 +72,7 @@ def _affordable(task: AuditTask, model: Model) -> int:
 
 
 def _follow(task: AuditTask, model: Model, x: InputLeaves) -> tuple[list[LayerResult], str | None, LayerReason]:
-    """(every layer, where the violation starts, why): x, x again, and moved x run through the layers."""
+    """(all layers, where the violation starts, why), from x, x again and moved x through the layers."""
     start = _traced(task, model, x)
     if not start:
         return [], None, "none"
@@ -109,22 +109,22 @@ def _follow(task: AuditTask, model: Model, x: InputLeaves) -> tuple[list[LayerRe
 def _raise(
     table: np.ndarray, start: list[LayerTrace], then: list[LayerTrace] | None, of: Callable[[LayerTrace], Folded | None]
 ) -> None:
-    """Raise what stands in the table to the misfits of the features of every layer that both have."""
+    """Raise entries of the table to the misfits of layers that both have."""
     for i, (a, b) in enumerate(zip(map(of, start), map(of, then or []), strict=False)):
         if a is not None and b is not None:
             table[i] = np.maximum(table[i], misfit(a, b))
 
 
 def _traced(task: AuditTask, model: Model, x: InputLeaves) -> list[LayerTrace] | None:
-    """The layers' features for x; what the model's library raises is told in one line."""
+    """Features of the layers for x; NetworkError, in one line, for an exception of the model's library."""
     began = time.perf_counter()
     try:
         traces = model.trace(x.own_tree(), folded)
     except Exception as error:
-        told = model.failed(error, x.tree())
-        if told is error:
+        failure = model.failed(error, x.tree())
+        if failure is error:
             raise
-        raise NetworkError(str(told)) from error
+        raise NetworkError(str(failure)) from error
     if traces is not None:
         task.clock.add(x.n, time.perf_counter() - began)
     return traces

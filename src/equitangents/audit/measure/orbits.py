@@ -1,12 +1,12 @@
 """The model along orbits: errors ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖/‖f(x)‖, and the signal g ↦ ρ_Y(g)⁻¹f(ρ_X(g)x).
 
-An equivariant function's signal is constant. One pass over the data, every batch along its whole orbit, so that
-splines are filtered once and no orbit is kept but those of `kept` rows.
+An equivariant function's signal is constant. One pass over the data takes every batch along its whole orbit, so that
+splines are filtered once; only the orbits of `kept` rows are stored.
 
-An input that no element moves, a blank image or one that is symmetric itself, has an orbit of one point, on which every
-function is invariant: it tells nothing of the model, and leaves the sample.
+An input that no element moves (a blank or symmetric image) has an orbit of one point, on which every function is
+invariant. It says nothing about the model, and leaves the sample.
 
-What outputs mean for a task: classes, probabilities and labels, and the violation in units of the task's error.
+The module also reads outputs as classes, probabilities or values, and computes the task's error on moved inputs.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _CLASSES = 1024
 
 @dataclass(frozen=True, eq=False)
 class Orbits:
-    """What one pass over the inputs gave; E elements, N inputs, the identity first in signals."""
+    """Results of one pass over the inputs; E elements, N inputs, the identity first in signals."""
 
     separate: Float[np.ndarray, "outputs E N"]
-    """Norms ‖f(ρ(g)x) − ρ(g)f(x)‖ of every output alone; of class numbers 1 where the class changed."""
+    """Norms ‖f(ρ(g)x) − ρ(g)f(x)‖ of each output; for class numbers 1 where the class changed."""
     separate_sizes: Float[np.ndarray, "outputs N"]
-    """Norms ‖f(x)‖ of every output alone; of class numbers 1."""
-    spreads: Float[np.ndarray, " outputs"]
-    """How far every output differs between inputs and their moved copies; nan for one input and for classes."""
+    """Norms ‖f(x)‖ of each output; 1 for class numbers."""
+    deviations: Float[np.ndarray, " outputs"]
+    """Standard deviation of each output over inputs and moved copies; nan for one input and for classes."""
     class_numbers: Bool[np.ndarray, " outputs"]
     """Which outputs are class numbers."""
     columns: dict[int, Float[np.ndarray, " classes"]]
@@ -58,15 +58,14 @@ class Orbits:
     structure: PyTreeDef
     """The tree of the outputs."""
     output_axes: tuple[int, ...]
-    """Where the model has the batch of every output."""
+    """Batch axis of every output."""
     dtype: np.dtype
     probabilities: bool
-    """Whether the first output is a probability distribution in every row, and was not said to be something else."""
-
+    """Whether the first output is a probability distribution in every row (unless outputs="values")."""
     classes: bool
     """Whether the first output is a vector of class scores."""
     shares: Bool[np.ndarray, " outputs"]
-    """Which outputs have errors that are shares by themselves: masks of classes, sets of boxes."""
+    """Which outputs have errors that are shares: masks of classes, sets of boxes."""
     complex_pairs: Bool[np.ndarray, " outputs"]
     """Which outputs are complex numbers, held as pairs of real ones."""
     matched: dict[int, Float[np.ndarray, "3 E N"]]
@@ -74,7 +73,7 @@ class Orbits:
     moved: Bool[np.ndarray, " N"]
     """Which inputs some element moves."""
     undefined: Bool[np.ndarray, "E N"]
-    """Where the model gave NaN or infinite values for a moved input, and finite ones for the input itself."""
+    """Where the model gives NaN or infinite values for a moved input, and finite ones for the input."""
 
     @cached_property
     def errors(self) -> Float[np.ndarray, "E N"]:
@@ -82,20 +81,20 @@ class Orbits:
         return np.max(ratio(self.separate, self.separate_sizes[:, None]), axis=0)
 
     def by_output(self, signals: Float[np.ndarray, "*more D"]) -> list[np.ndarray]:
-        """Signals of every output alone."""
+        """Signals split by output."""
         ends = np.cumsum([math.prod(shape) for shape in self.output_shapes])
         return np.split(signals, ends[:-1], axis=-1)
 
     @property
     def one_class(self) -> Bool[np.ndarray, " outputs"]:
-        """Which outputs are class numbers, and the same number for all inputs, moved or not; False: not known."""
+        """Which outputs are one class number for all inputs, moved or not; False if unknown."""
         parts = self.by_output(self.signals) if len(self.kept) == self.separate.shape[2] > 1 else []
         same = [bool((part == part[:1, :1]).all()) for part in parts] or [False] * len(self.class_numbers)
         return self.class_numbers & np.array(same)
 
     @property
     def no_mean(self) -> str:
-        """What outputs are that cannot be averaged, and have no derivative; "" if all can."""
+        """Kind of the outputs that cannot be averaged; "" if all can."""
         if self.class_numbers.any():
             return "class numbers"
         return "masks of classes and sets in any order" if self.actions.compared else ""
@@ -113,14 +112,14 @@ class Orbits:
 
 
 @final
-class RunningSpread:
+class RunningDeviation:
     """√(Σ_g Σ_i ‖f(ρ(g)x_i) − f̄‖² / ((n − 1)|G|)) over n inputs and their moved copies, f̄ the mean over all.
 
-    Of an invariant f it is the spread between the inputs alone. A sample of one kind, such as upright pages, has a
-    small one, beside which any violation looks large: what the model says of turned pages belongs to how far its
-    outputs differ. Sums are about the first row, in units of the largest entry: exactly 0 for a constant, no overflow.
+    Moved copies count, since a sample of one kind, such as upright pages, has a small deviation itself, relative to
+    which any violation looks large. Sums are about the first row, in units of the largest entry: exactly 0 for a
+    constant, no overflow.
 
-    `copies`: how often every input is given, moved or not.
+    `copies`: number of copies of every input, the input itself included.
     """
 
     def __init__(self, copies: int = 1) -> None:
@@ -144,7 +143,7 @@ class RunningSpread:
 
     @property
     def value(self) -> float:
-        """The spread; nan for fewer than two inputs."""
+        """The standard deviation; nan for fewer than two inputs."""
         rows, copies = self._count, self._copies
         if rows < 2 * copies:
             return math.nan
@@ -153,60 +152,60 @@ class RunningSpread:
 
 
 def measure_orbits(task: AuditTask, x: InputLeaves | None = None) -> Orbits:
-    """One pass over x (the task's own inputs if none are given): f(x) of every batch, then f(ρ_X(g)x) for every g."""
+    """One pass over x (by default the task's inputs): f(x) of every batch, then f(ρ_X(g)x) for every g."""
     x = task.x if x is None else x
-    contract, found = task.contract, None
-    running: list[RunningSpread | None] = []
+    contract, orbits = task.contract, None
+    running: list[RunningDeviation | None] = []
     for rows in batches(x.n, task.step):
         part = x.subset(rows)
         y = task.batch(part)
-        if found is None:
-            found = _empty(task, x.n, y)
-            plain = zip(found.class_numbers, found.actions.comparisons, strict=True)
-            running = [None if c or by else RunningSpread(len(task.elements) + 1) for c, by in plain]
-        actions = found.actions
-        found.separate_sizes[:, rows] = actions.sizes(y.leaves)
+        if orbits is None:
+            orbits = _empty(task, x.n, y)
+            plain = zip(orbits.class_numbers, orbits.actions.comparisons, strict=True)
+            running = [None if c or by else RunningDeviation(len(task.elements) + 1) for c, by in plain]
+        actions = orbits.actions
+        orbits.separate_sizes[:, rows] = actions.sizes(y.leaves)
         _add(running, y)
-        low, high = np.searchsorted(found.kept, [rows[0], rows[-1] + 1])
-        here, chosen = slice(low, high), found.kept[low:high] - rows[0]
+        low, high = np.searchsorted(orbits.kept, [rows[0], rows[-1] + 1])
+        here, chosen = slice(low, high), orbits.kept[low:high] - rows[0]
         own = [v[chosen] for v in y.leaves]
         if len(chosen):
-            found.signals[0, here] = flattened(actions.profiles(own, own))
+            orbits.signals[0, here] = flattened(actions.profiles(own, own))
         for k, (g, moved) in enumerate(
             zip(task.elements, contract.inputs.orbit(task.elements, part.leaves), strict=True)
         ):
-            if not found.moved[rows].all():
-                found.moved[rows] |= moved_rows(part.leaves, moved)
+            if not orbits.moved[rows].all():
+                orbits.moved[rows] |= moved_rows(part.leaves, moved)
             z = task.batch(x.replaced(moved), finite=False)
             check_same_shapes(y, z, contract.label(g))
-            z, found.undefined[k, rows] = _defined(z, y)
+            z, orbits.undefined[k, rows] = _defined(z, y)
             _add(running, z)
             expected = [v if a is None else _acted(a, g, v) for a, v in zip(actions, y.leaves, strict=True)]
-            found.separate[:, k, rows] = actions.apart(z.leaves, expected)
+            orbits.separate[:, k, rows] = actions.differences(z.leaves, expected)
             for o, (by, v, w) in enumerate(zip(actions.comparisons, z.leaves, expected, strict=True)):
                 both = None if by is None else by.compare(v, w)[2]
                 if both is not None:
-                    found.matched.setdefault(o, np.full((3, *found.undefined.shape), np.nan))[:, k, rows] = both
+                    orbits.matched.setdefault(o, np.full((3, *orbits.undefined.shape), np.nan))[:, k, rows] = both
             if len(chosen):
                 back = actions.act(contract.group.inverse(g), [v[chosen] for v in z.leaves])
-                found.signals[k + 1, here] = flattened(actions.profiles(back, own))
-    assert found is not None
-    found.spreads[:] = [np.nan if spread is None else spread.value for spread in running]
-    if not found.class_numbers.any():
-        return found
-    signals, columns = _one_hot(found.signals, found.output_shapes, found.class_numbers)
-    shapes = [(len(columns[o]),) if o in columns else shape for o, shape in enumerate(found.output_shapes)]
-    return replace(found, signals=signals, output_shapes=shapes, columns=columns)
+                orbits.signals[k + 1, here] = flattened(actions.profiles(back, own))
+    assert orbits is not None
+    orbits.deviations[:] = [np.nan if each is None else each.value for each in running]
+    if not orbits.class_numbers.any():
+        return orbits
+    signals, columns = _one_hot(orbits.signals, orbits.output_shapes, orbits.class_numbers)
+    shapes = [(len(columns[o]),) if o in columns else shape for o, shape in enumerate(orbits.output_shapes)]
+    return replace(orbits, signals=signals, output_shapes=shapes, columns=columns)
 
 
-def _add(running: Sequence[RunningSpread | None], y: Answer) -> None:
-    for spread, leaf in zip(running, y.leaves, strict=True):
-        if spread is not None:
-            spread.add(leaf.reshape(len(leaf), -1))
+def _add(running: Sequence[RunningDeviation | None], y: Answer) -> None:
+    for each, leaf in zip(running, y.leaves, strict=True):
+        if each is not None:
+            each.add(leaf.reshape(len(leaf), -1))
 
 
 def _empty(task: AuditTask, N: int, first: Answer) -> Orbits:
-    """The tables of one pass, before it, for outputs like the first."""
+    """Empty tables for one pass, for outputs like the first."""
     actions = task.contract.output_actions(task.output_action, first.structure, first.leaves, first.complex_pairs)
     outputs, E, compared = len(first.leaves), len(task.elements), actions.comparisons
     classes = np.array([a.dtype.kind == "i" for a in first.leaves])
@@ -216,7 +215,7 @@ def _empty(task: AuditTask, N: int, first: Answer) -> Orbits:
     return Orbits(
         separate=np.empty((outputs, E, N)),
         separate_sizes=np.empty((outputs, N)),
-        spreads=np.full(outputs, np.nan),
+        deviations=np.full(outputs, np.nan),
         class_numbers=classes,
         columns={},
         kept=kept,
@@ -257,7 +256,7 @@ def are_distributions(y: np.ndarray) -> bool:
 
 
 def _are_scores(first: Answer, action: LeafAction | None) -> bool:
-    """At least two numbers that stay, or change places, when inputs move; an argmax of vectors means nothing."""
+    """Whether outputs are at least two numbers that stay or are permuted; an argmax of vectors means nothing."""
     y = first.leaves[0]
     if first.complex_pairs and first.complex_pairs[0]:
         return False
@@ -266,7 +265,7 @@ def _are_scores(first: Answer, action: LeafAction | None) -> bool:
 
 
 def _defined(z: Answer, y: Answer) -> tuple[Answer, Bool[np.ndarray, " n"]]:
-    """Outputs for moved inputs with those for the inputs themselves wherever some are not finite; and where that is."""
+    """(outputs of moved inputs, replaced by those of the inputs where they are not finite; which are not finite)."""
     bad = np.any([~np.isfinite(a.reshape(len(a), -1)).all(axis=1) for a in z.leaves], axis=0)
     if not bad.any():
         return z, bad
@@ -281,7 +280,7 @@ def _defined(z: Answer, y: Answer) -> tuple[Answer, Bool[np.ndarray, " n"]]:
 def _one_hot(
     signals: np.ndarray, shapes: list[tuple[int, ...]], classes: np.ndarray
 ) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-    """Signals whose class numbers are replaced by one column a class, and the class of each, by the outputs."""
+    """(signals with class numbers one-hot encoded, the class of every column by output)."""
     parts, at, columns = [], 0, {}
     for o, (shape, is_class) in enumerate(zip(shapes, classes, strict=True)):
         width = math.prod(shape)
@@ -295,7 +294,7 @@ def _one_hot(
 
 
 def _columns(numbers: np.ndarray) -> np.ndarray:
-    """The classes 0, 1, … where that takes few columns, so that column c is class c; else the numbers seen."""
+    """The classes 0, 1, … if they are few, so that column c is class c; else the distinct numbers."""
     largest = int(numbers.max(initial=0))
     if numbers.min(initial=0) >= 0 and largest < _CLASSES:
         return np.arange(max(largest + 1, 2), dtype=np.float64)
@@ -319,7 +318,7 @@ def moved_rows(x: Sequence[Any], moved: Sequence[Any]) -> Bool[np.ndarray, " n"]
     """Which rows of some array differ by more than rounding of their largest entry."""
     pairs = [(a, np.asarray(b)) for a, b in zip(x, moved, strict=True) if not isinstance(a, Shared)]
     n = len(pairs[0][0])
-    found = np.zeros(n, bool)
+    differs = np.zeros(n, bool)
     for a, b in pairs:
         if a.shape != b.shape:
             return np.ones(n, bool)
@@ -327,11 +326,11 @@ def moved_rows(x: Sequence[Any], moved: Sequence[Any]) -> Bool[np.ndarray, " n"]
             continue
         a, b = a.reshape(n, -1), b.reshape(n, -1)
         if a.dtype.kind not in "fc":
-            found |= (a != b).any(axis=1)
+            differs |= (a != b).any(axis=1)
             continue
         limit = _ROUNDINGS * float(np.finfo(a.dtype).eps) * _largest(a)
-        found |= ~(_largest(b - a) <= limit)
-    return found
+        differs |= ~(_largest(b - a) <= limit)
+    return differs
 
 
 def _largest(a: np.ndarray) -> Float[np.ndarray, " n"]:
@@ -340,11 +339,11 @@ def _largest(a: np.ndarray) -> Float[np.ndarray, " n"]:
 
 
 _UNKNOWN = int(np.iinfo(np.int64).min)
-"""In place of a label that no column of f(x) stands for."""
+"""Stands for labels without a column of f(x)."""
 
 
 def same_predictions(task: AuditTask, orbits: Orbits) -> MeanEstimate | None:
-    """Share of the elements but the identity that keep the predicted class, with its interval; None without classes."""
+    """Share of elements, without the identity, that keep the predicted class; None without classes."""
     same = orbits.same_class
     return None if same is None else task.resampler(len(orbits.kept)).mean(same.mean(axis=0), bounds=(0.0, 1.0))
 
@@ -367,11 +366,9 @@ def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarra
         return np.where(same.any(axis=1), same.argmax(axis=1), _UNKNOWN)
     if y.dtype.kind not in "fiub":
         hint = (
-            ""
-            if y.dtype.kind not in "US"
-            else ("; classes by name are for models that know the names, of scikit-learn; number them, or leave y out")
+            "number the classes, or leave y out; only scikit-learn's models know names" if y.dtype.kind in "US" else ""
         )
-        raise InvalidTypeError(f"y has dtype {y.dtype}; expected class numbers, or real numbers like f(x){hint}")
+        raise InvalidTypeError("y", y.dtype, "class numbers, or real numbers like f(x)", hint, verb="has dtype")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(y))[0])
         raise NotFiniteError("y", where, remedy="leave such inputs out")
@@ -384,7 +381,7 @@ def is_classes(y: np.ndarray) -> bool:
 
 
 def misfit(orbits: Orbits, y: np.ndarray | None) -> str:
-    """Why these labels are none of what f returns; "" where they may be."""
+    """Why the labels do not fit the outputs; "" if they do."""
     if y is None:
         return ""
     width = math.prod(orbits.output_shapes[0])
@@ -406,7 +403,7 @@ def task_error(flat: np.ndarray, orbits: Orbits, y: np.ndarray | None) -> tuple[
         if width < 2:
             return None, None
         column = flat[:, :width].argmax(axis=1)
-        if 0 in orbits.columns:  # a class that was never predicted has no column, and is an error
+        if 0 in orbits.columns:  # a class without a column was never predicted, and is an error
             return float((orbits.columns[0][column] != truth).mean()), "error rate"
         return float((column != truth).mean()), "error rate"
     truth = truth.reshape(len(truth), -1)

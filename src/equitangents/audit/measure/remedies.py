@@ -1,6 +1,6 @@
 """What would help: averaging over the group at test time, training with augmentation.
 
-None is offered after which all outputs are the same.
+A remedy that would make all outputs equal is not offered.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ INFINITE = "the group has too many elements to list, or infinitely many; average
 
 
 def remedies(m: Measured) -> list[Remedy | MissingSection]:
-    """Both remedies, those that make the model worse at its task last; why one is not offered first."""
+    """Reasons for remedies that are not offered, then remedies, those that worsen the task's error last."""
     made = [_averaging(m), _augmentation(m)]
     return sorted(made, key=lambda r: isinstance(r, Remedy) and 1 + r.worse)
 
 
 def _averaging(m: Measured) -> Remedy | MissingSection:
-    """f̄(x) = mean over g of ρ(g)⁻¹f(ρ(g)x), which is equivariant by itself only if f answers the same each time."""
+    """f̄(x) = mean over g of ρ(g)⁻¹f(ρ(g)x), equivariant only if f is deterministic."""
     task, orbits, phi = m.task, m.orbits, m.orbits.signals
     if task.contract.group.elements is None:
         return MissingSection(AVERAGING, INFINITE)
@@ -69,28 +69,27 @@ def _averaging(m: Measured) -> Remedy | MissingSection:
 
 
 def _left_by_chance(m: Measured) -> MeanEstimate:
-    """How two means over E random elements differ: each keeps 1/√E of the deviations, their difference √2 of that."""
+    """Difference of two means over E random elements: √(2/E) of the standard deviation over elements."""
     phi, orbits = m.orbits.signals, m.orbits
     share = math.sqrt(2 / max(len(phi) - 2, 1))
-    spread = np.array([norms(part.std(axis=0)) for part in orbits.by_output(phi[1:])]) * share
-    return _estimate(m, spread, orbits.kept)
+    deviation = np.array([norms(part.std(axis=0)) for part in orbits.by_output(phi[1:])]) * share
+    return _estimate(m, deviation, orbits.kept)
 
 
 def _lost(m: Measured, predicted: np.ndarray) -> bool:
-    """Whether some output differs between inputs and, averaged (K, D) for the kept rows, no longer.
+    """Whether averaging makes an output equal for all inputs; `predicted` (K, D) are averages for the kept rows.
 
-    "The same" is up to twice the floor. Outputs that are the same for these rows are evaluated for all inputs before
-    that is said.
+    Equal means up to twice the noise floor. If it holds for the kept rows, it is checked on all inputs.
     """
     orbits, part = m.orbits, m.floors
     own = orbits.signals[0]
     hides = FACTOR * np.sqrt(np.mean((part.always + part.resampled.max(axis=1)) ** 2, axis=1))
-    apart_by = lambda a: np.array([math.sqrt(np.mean(norms(p - p.mean(axis=0)) ** 2)) for p in orbits.by_output(a)])
+    deviation = lambda a: np.array([math.sqrt(np.mean(norms(p - p.mean(axis=0)) ** 2)) for p in orbits.by_output(a)])
     classes = lambda a: np.unique(a[:, : math.prod(orbits.output_shapes[0])].argmax(axis=1)).size
 
     def same(a: np.ndarray) -> bool:
-        told = orbits.scores is not None and classes(own) > 1 and classes(a) == 1
-        return told or bool(((apart_by(own) > hides) & (apart_by(a) <= hides)).any())
+        one_class = orbits.scores is not None and classes(own) > 1 and classes(a) == 1
+        return one_class or bool(((deviation(own) > hides) & (deviation(a) <= hides)).any())
 
     if same(predicted) and len(predicted) < m.task.x.n:
         return same(flattened(_average(m.task, m.task.x, orbits.actions)[0]))
@@ -98,7 +97,7 @@ def _lost(m: Measured, predicted: np.ndarray) -> bool:
 
 
 def _estimate(m: Measured, table: np.ndarray, rows: np.ndarray) -> MeanEstimate:
-    """The mean over inputs of norms (outputs, n) in the headline's unit, the largest over the outputs."""
+    """Mean over inputs of norms (outputs, n) in the headline's unit, largest over outputs."""
     errors = m.judgement.scales.largest(m.judgement.headline.unit, table, rows)
     return m.task.over_inputs(len(rows)).mean(errors)
 
@@ -118,7 +117,7 @@ def _left_after_averaging(m: Measured) -> MeanEstimate:
 
 
 def _average(task: AuditTask, x: InputLeaves, actions: Actions) -> tuple[list[np.ndarray], Answer]:
-    """(f̄(x), the mean of ρ(g)⁻¹f(ρ(g)x) over the identity and the elements; one of the answers)."""
+    """(f̄(x), the mean of ρ(g)⁻¹f(ρ(g)x) over the identity and the elements; the last output)."""
     group = task.contract.group
     elements = [group.identity, *task.elements]
     total: list[np.ndarray] = []
@@ -130,11 +129,11 @@ def _average(task: AuditTask, x: InputLeaves, actions: Actions) -> tuple[list[np
 
 
 def averaged(m: Measured) -> Callable[[], Averaged] | None:
-    """Makes the averaged model, without the data; None of changes that form no group."""
+    """A function that makes the averaged model, without the data; None for transforms, which form no group."""
     if m.task.contract.not_a_group:
         return None
-    alone = replace(m.task, x=m.task.x.subset(np.arange(1)), clock=Clock())
-    return partial(Averaged, alone, m.orbits.actions, m.orbits.no_mean)
+    small = replace(m.task, x=m.task.x.subset(np.arange(1)), clock=Clock())
+    return partial(Averaged, small, m.orbits.actions, m.orbits.no_mean)
 
 
 class Averaged:
@@ -153,18 +152,18 @@ class Averaged:
 
     @property
     def __name__(self) -> str:
-        """What the averaged model is called."""
+        """Name of the averaged model."""
         return f"{self._task.model.name} averaged over {self._task.contract.group.name}"
 
     def __call__(self, *x: Tree) -> Tree:
-        """f̄ of one batch; several arguments as the model takes them."""
+        """f̄ of one batch, with the arguments of the model."""
         inputs = self._task.contract.project(as_inputs(self._placed(x[0] if len(x) == 1 else x)))
         with self._task.model.ready():
             mean, y = _average(self._task, inputs, self._actions)
         return y.tree(mean)
 
     def _placed(self, x: Tree) -> Any:
-        """The arrays with their batch where the model takes it."""
+        """The arrays with their batch axes as in the audit."""
         if not self._axes:
             return x
         leaves, structure = jax.tree.flatten(x)

@@ -1,7 +1,7 @@
-"""One audit at work: the model, the contract, the inputs, and evaluation in batches, counted and timed.
+"""The audit task: model, contract and inputs, with counted and timed evaluation in batches.
 
-The interval of a table of errors e(g, x) is put together from those of its row means and of its column means.
-Fewer than 5 inputs, or sampled elements, and errors that are all equal give no interval: its ends are NaN.
+The interval of a table of errors e(g, x) combines those of its row means and of its column means. With fewer than 5
+inputs or sampled elements, or if all errors are equal, there is no interval: its ends are NaN.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from equitangents.audit.adapters import Answer, Model
 from equitangents.audit.adapters.model import answer
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.trees import InputLeaves
-from equitangents.audit.report.numbers import MeanEstimate, Spread
+from equitangents.audit.report.numbers import Distribution, MeanEstimate
 from equitangents.audit.settings import AuditSettings
 from equitangents.errors import EquitangentsError, ShapeError
 from equitangents.metrics.measure import BootstrapSettings
@@ -34,14 +34,14 @@ _LARGEST_BATCH = 256
 
 @dataclass(eq=False)
 class Clock:
-    """Seconds spent in the model, and what it was given, filled-up batches as they are."""
+    """Seconds spent in the model, with the inputs and batches it evaluated, padding included."""
 
     seconds: float = 0.0
     evaluations: int = 0
     """Inputs."""
     batches: int = 0
     failed: BaseException | None = None
-    """What the model raised last."""
+    """The last exception of the model."""
     progress: Progress | None = None
 
     def timed(self, run: Callable[[Any], Any], x: InputLeaves) -> Any:
@@ -53,7 +53,7 @@ class Clock:
             self.add(x.n, time.perf_counter() - began)
 
     def add(self, inputs: int, seconds: float) -> None:
-        """The model was given one more batch."""
+        """Count one more batch."""
         self.seconds += seconds
         self.evaluations += inputs
         self.batches += 1
@@ -63,7 +63,7 @@ class Clock:
 
 @dataclass(frozen=True, eq=False)
 class AuditTask:
-    """What every part of an audit needs."""
+    """Everything that the parts of an audit need."""
 
     model: Model
     contract: Contract
@@ -76,19 +76,19 @@ class AuditTask:
     batch_size: int
     settings: AuditSettings
     clock: Clock = field(default_factory=Clock)
-    given_rows: np.ndarray | None = None
-    """Where the inputs stand in the data that were given; None: all of them are audited."""
+    data_rows: np.ndarray | None = None
+    """Rows of the inputs in the user's data; None: all of them are audited."""
     unmoved: int = 0
-    """Inputs that no element moves, and that were left out, unless all are such."""
+    """Inputs that no element moves, left out unless that is all of them."""
 
     def row(self, i: int) -> int:
-        """Where input i stands in the data that were given."""
-        return int(i) if self.given_rows is None else int(self.given_rows[i])
+        """Row of input i in the user's data."""
+        return int(i) if self.data_rows is None else int(self.data_rows[i])
 
     def of_rows(self, rows: np.ndarray) -> AuditTask:
         """The task of some of its inputs."""
-        given = rows if self.given_rows is None else self.given_rows[rows]
-        return replace(self, x=self.x.subset(rows), given_rows=given)
+        given = rows if self.data_rows is None else self.data_rows[rows]
+        return replace(self, x=self.x.subset(rows), data_rows=given)
 
     def resampler(self, inputs: int) -> Resampler:
         """Intervals over this many inputs, and over the elements if they are a sample."""
@@ -96,7 +96,7 @@ class AuditTask:
         return _resampler(inputs, elements, self.settings.bootstrap)
 
     def over_inputs(self, inputs: int) -> Resampler:
-        """Intervals over this many inputs alone."""
+        """Intervals over this many inputs."""
         return _resampler(inputs, None, self.settings.bootstrap)
 
     def evaluate(self, x: InputLeaves, run: Callable[[Any], Any] | None = None) -> Answer:
@@ -105,7 +105,7 @@ class AuditTask:
 
     @property
     def step(self) -> int:
-        """Inputs a batch: `batch_size`, in whole batches of a model that takes one size alone."""
+        """Inputs per batch: `batch_size`, rounded to whole batches of a model of fixed batch size."""
         size = self.model.fixed_batch
         return self.batch_size if size is None else max(self.batch_size // size, 1) * size
 
@@ -119,31 +119,29 @@ class AuditTask:
         try:
             return one(x) if size is None or size == x.n else _filled_up(one, x, size)
         except Exception as error:
-            told = self.clock.failed = error if run is not None else self.model.failed(error, x.tree())
-            if told is not error:
-                raise told from error
+            failure = self.clock.failed = error if run is not None else self.model.failed(error, x.tree())
+            if failure is not error:
+                raise failure from error
             if not isinstance(error, EquitangentsError):
-                error.add_note(
-                    f"in an audit, given {x.n} inputs: batch_size= says how many, for models of one size, too"
-                )
+                error.add_note(f"in an audit, for a batch of {x.n} inputs; batch_size= sets their number")
             raise
 
     def _with_classes(self, y: Answer) -> Answer:
-        """Class numbers as int64, which `apart` compares for being the same."""
+        """Class numbers as int64, which `differences` compares for equality."""
         if self.settings.outputs != "auto" or self.regression or not any(y.whole):
             return y
         leaves = tuple(a.astype(np.int64) if w else a for a, w in zip(y.leaves, y.whole, strict=True))
         return replace(y, leaves=leaves)
 
     def rows(self, count: int) -> np.ndarray:
-        """At most `count` rows of the sample, spread over it, always the same."""
+        """At most `count` rows of the sample, drawn by the seed."""
         if self.x.n <= count:
             return np.arange(self.x.n)
         return np.sort(np.random.default_rng(self.settings.seed).choice(self.x.n, count, replace=False))
 
 
 def _filled_up(one: Callable[[InputLeaves], Answer], x: InputLeaves, size: int) -> Answer:
-    """The model's answer in batches of one size, the last one filled up with its last row."""
+    """The model's outputs in batches of one size, the last one padded with its last row."""
     parts = []
     for rows in batches(x.n, size):
         y = one(x.subset(np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))])))
@@ -152,19 +150,19 @@ def _filled_up(one: Callable[[InputLeaves], Answer], x: InputLeaves, size: int) 
 
 
 def joined(parts: Sequence[Answer]) -> Answer:
-    """Answers for one batch after another as one."""
+    """Outputs of consecutive batches as one."""
     leaves = zip(*(part.leaves for part in parts), strict=True)
     return replace(parts[0], leaves=tuple(map(np.concatenate, leaves)))
 
 
 @lru_cache(maxsize=4)
 def _resampler(inputs: int, elements: int | None, bootstrap: BootstrapSettings) -> Resampler:
-    """Many parts of one audit share their inputs and elements, and drawing resamples takes longest."""
+    """Cached, since parts of an audit share their inputs and elements, and drawing resamples is slow."""
     return Resampler(inputs, elements, bootstrap)
 
 
 def eps(dtype: DType) -> float:
-    """The rounding of one operation in numbers of this type, half precision among them."""
+    """Machine epsilon of a type, also of half precision."""
     return float(jax.numpy.finfo(dtype).eps)
 
 
@@ -191,7 +189,7 @@ def check_same_shapes(y: Answer, moved: Answer, label: str) -> None:
             raise ShapeError("f", b.shape, a.shape, label, verb="gives moved inputs the shape")
 
 
-_BLOCKS = 4096  # more inputs than these are averaged in blocks before they are resampled
+_BLOCKS = 4096  # more inputs than this are averaged in blocks before resampling
 
 
 @final
@@ -223,12 +221,12 @@ class Resampler:
             low, high = table_interval(blocked, self._rows, self._columns, level, bounds)
         return MeanEstimate(mean, *((min(low, mean), max(high, mean)) if low <= high else (math.nan, math.nan)))
 
-    def spread(self, table: np.ndarray) -> Spread:
+    def distribution(self, table: np.ndarray) -> Distribution:
         """Mean with interval, quantiles and maximum."""
-        return spread_of(self.mean(table), table)
+        return distribution_of(self.mean(table), table)
 
 
-def spread_of(estimate: MeanEstimate, values: np.ndarray) -> Spread:
-    """The distribution of values whose mean is estimated; quantiles are always some of the values."""
+def distribution_of(estimate: MeanEstimate, values: np.ndarray) -> Distribution:
+    """The distribution of values with this estimate of their mean; every quantile is one of the values."""
     q05, median, q95 = np.quantile(values, [0.05, 0.5, 0.95], method="inverted_cdf").tolist()
-    return Spread(estimate, q05, median, q95, float(np.max(values)))
+    return Distribution(estimate, q05, median, q95, float(np.max(values)))

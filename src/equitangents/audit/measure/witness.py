@@ -1,4 +1,4 @@
-"""The input to look at, that with the largest error: its orbit, and the answers along it."""
+"""The input with the largest error: its orbit, and the outputs along it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from equitangents.audit.measure.task import flattened
 from equitangents.audit.report.sections import AuditWitness, OrbitPoint
 
 _POINTS = 24
-_SIDE = 48  # pixels that are shown along an image's longer side
+_SIDE = 48  # pixels shown along the longer side of an image
 _NUMBERS = 3 * _SIDE**2
 _OUTPUTS = 64
 
@@ -52,7 +52,7 @@ def worst_input(m: Measured) -> AuditWitness:
 
 
 def _pictures(contract: Contract, x: InputLeaves) -> dict[str, Any]:
-    """What the group moves of one input, by name; what is large is left out."""
+    """Arrays of one input that the group moves, by name; large ones are left out."""
     moved = zip(x.names, contract.inputs, x.leaves, strict=True)
     small = {name: _small(np.asarray(a[0]), action) for name, action, a in moved if action is not None}
     return {name: _rounded(picture) for name, picture in small.items() if picture.size <= _NUMBERS}

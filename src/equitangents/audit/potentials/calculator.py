@@ -1,7 +1,7 @@
-"""A calculator at work, every quantity of one structure evaluated anew, counted and timed; and what quantities are.
+"""Quantities of interatomic potentials, and calculators that evaluate them, counted and timed, without caches.
 
-Each has its unit in reports, a way to turn with the atoms, and the error that molecular dynamics does not notice. Under
-a rotation or reflection R scalars stay, vectors become R v, tensors R S Rᵀ.
+A quantity has a unit, a behaviour under rotation, and a tolerance below which molecular dynamics is unaffected. Under a
+rotation or reflection R scalars stay, vectors become R v, tensors R S Rᵀ.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Quantity:
     kind: Literal["scalar", "vector", "tensor"]
     per_atom: bool
     tolerance: float
-    """The error that counts as small, in `unit`."""
+    """The error allowed, in `unit`."""
     extensive: bool = False
-    """Whether the whole of a supercell is the sum over its cells."""
+    """Whether the value of a supercell is the sum over its cells."""
     by_atoms: bool = False
     """Whether errors are divided by the number of atoms."""
 
-    def turned(self, value: np.ndarray, R: Float[np.ndarray, "3 3"]) -> np.ndarray:
-        """What the value should be once the atoms were turned by R."""
+    def rotated(self, value: np.ndarray, R: Float[np.ndarray, "3 3"]) -> np.ndarray:
+        """The value expected after rotating the atoms by R."""
         if self.kind == "scalar":
             return value
         if self.kind == "vector":
@@ -56,13 +56,13 @@ class Quantity:
         return R @ self.full(value) @ R.T
 
     def shapes(self, atoms: int) -> list[tuple[int, ...]]:
-        """The shapes that values of so many atoms may have."""
+        """Allowed shapes of a value for this many atoms."""
         every = (atoms,) if self.per_atom else ()
         ends: dict[str, list[tuple[int, ...]]] = {"scalar": [()], "vector": [(3,)], "tensor": [(6,), (3, 3)]}
         return [(*every, *end) for end in ends[self.kind]]
 
     def full(self, value: np.ndarray) -> np.ndarray:
-        """Tensors as 3 × 3, from Voigt's xx, yy, zz, yz, xz, xy; everything else as it is."""
+        """Tensors as 3 × 3, from Voigt's xx, yy, zz, yz, xz, xy; other values unchanged."""
         if self.kind != "tensor" or value.shape[-2:] == (3, 3):
             return value
         whole = np.empty((*value.shape[:-1], 3, 3))
@@ -78,7 +78,7 @@ class Quantity:
             square /= atoms
         return self.factor * float(np.sqrt(square)) / (atoms if self.by_atoms else 1)
 
-    def apart(self, a: np.ndarray, b: np.ndarray, atoms: int) -> float:
+    def difference(self, a: np.ndarray, b: np.ndarray, atoms: int) -> float:
         """The size of the difference of two values."""
         a, b = self.full(a), self.full(b)
         if a.shape != b.shape:
@@ -107,7 +107,7 @@ Values = dict[str, np.ndarray]
 
 
 class Potential:
-    """An ASE calculator; `calls` and `seconds` count what it was asked, and `progress` hears of every call."""
+    """An ASE calculator, with its number of `calls`, `seconds`, and a `progress` function called after each."""
 
     def __init__(self, calculator: Any):
         if isinstance(calculator, type) or (callable(calculator) and not hasattr(calculator, "get_property")):
@@ -128,20 +128,20 @@ class Potential:
             raise InvalidArgumentError("calculator", list(listed), "energy or forces", self.name, verb="lists")
 
     def __call__(self, atoms: Atoms, names: Any = None, finite: bool = True) -> Values:
-        """The quantities of a structure, of those `names` that it has; stress only of crystals.
+        """Quantities of a structure, by default all; stress only of crystals.
 
-        NotFiniteError where one is NaN or infinite, and ModelError where one of `names` is missing, unless `finite` is
-        False; ModelError where the calculator raises.
+        Raises ModelError if the calculator raises and, unless `finite` is False, if one of `names` is missing;
+        NotFiniteError for NaN and infinite values, unless `finite` is False.
         """
-        asked = [name for name in self.quantities if names is None or name in names]
+        chosen = [name for name in self.quantities if names is None or name in names]
         if not (all(atoms.pbc) and atoms.cell.rank == 3):
-            asked = [name for name in asked if name not in ("stress", "stresses")]
+            chosen = [name for name in chosen if name not in ("stress", "stresses")]
         began = time.perf_counter()
         atoms = atoms.copy()
         try:
             if hasattr(self.calculator, "reset"):
                 self.calculator.reset()
-            values = {name: v for name in asked if (v := self._one(name, atoms)) is not None}
+            values = {name: v for name in chosen if (v := self._one(name, atoms)) is not None}
         except EquitangentsError:
             raise
         except Exception as error:
@@ -151,7 +151,7 @@ class Potential:
                 raise NotFiniteError(
                     self.name, name, "finite numbers", atoms.get_chemical_formula(), verb="gives NaN or infinite"
                 )
-        lacking = [name for name in asked if name not in values]
+        lacking = [name for name in chosen if name not in values]
         if finite and names is not None and lacking:
             raise ModelError(self.lacks(lacking, atoms))
         self.calls += 1
@@ -160,7 +160,7 @@ class Potential:
         return values
 
     def lacks(self, names: list[str], atoms: Atoms) -> str:
-        """The message for results that a structure has as it is given, and not once it is moved."""
+        """The message for results that exist for a structure, but not for its moved copy."""
         return f"{self.name} gives no {', '.join(names)} for {atoms.get_chemical_formula()} once it is moved"
 
     def _one(self, name: str, atoms: Atoms) -> np.ndarray | None:
@@ -181,26 +181,26 @@ class Potential:
         return array
 
     def _shaped(self, name: str, array: np.ndarray, atoms: int) -> np.ndarray:
-        """The array in a shape of its quantity; axes of length 1 more or less are no matter."""
-        wanted = self.quantities[name].shapes(atoms)
+        """The array in a shape of its quantity, up to axes of length 1."""
+        shapes = self.quantities[name].shapes(atoms)
         plain = lambda shape: [n for n in shape if n != 1]
-        shape = next((s for s in wanted if plain(s) == plain(array.shape)), None)
+        shape = next((s for s in shapes if plain(s) == plain(array.shape)), None)
         if shape is None:
-            expected = " or ".join(map(str, wanted))
+            expected = " or ".join(map(str, shapes))
             raise ShapeError(name, array.shape, expected, f"{self.name} gave it for {atoms} atoms")
         return array.reshape(shape)
 
     @property
     def unit(self) -> float:
-        """The rounding of one operation, of single precision if every number that was seen is one of these."""
+        """Machine epsilon: that of single precision if all results so far are single-precision numbers."""
         return float(np.finfo(np.float32 if self.single else np.float64).eps)
 
 
 def _made(factory: Callable[[], Any]) -> Any:
-    """The calculator of a class or function; ModelError where that raises."""
+    """The calculator of a class or function; raises ModelError if that fails."""
     try:
         return factory()
     except EquitangentsError:
         raise
     except Exception as error:
-        raise ModelError(f"calculator is {factory!r}, which made none: {in_short(error)}") from error
+        raise ModelError("calculator", factory, "a calculator", in_short(error)) from error

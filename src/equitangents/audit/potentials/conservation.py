@@ -1,20 +1,20 @@
-"""Whether forces are the gradient of the energy, their Jacobian symmetric, the energy kept in a run, and smooth.
+"""Tests that forces are the gradient of the energy with a symmetric Jacobian, energy is conserved, and both are smooth.
 
 gradient    r = u·∇E + F·u along random u; E r² = ‖∇E + F‖² for u of independent normal entries
 asymmetry   with J = ∂F/∂x and random v, w: E (wᵀJv − vᵀJw)² = ‖J − Jᵀ‖² and E ‖Jv‖² = ‖J‖²
 
-Derivatives along directions are central differences of some steps, of the energy three, of forces two, with
-Richardson's estimate of their error. s(h) = s + a h² + b h⁴ + …,  fine (4 s(h) − s(2h))/3, coarse (4 s(2h) − s(4h))/3.
-The error of fine is at most |fine − coarse| where the steps are small enough, so that s(h) − s(2h) is a quarter of
-s(2h) − s(4h); where they are not, or rounding is what is seen, it is as large as what the steps change. Where that is
-too large the steps become smaller, those of all directions at once, since of one alone an error is small by chance.
+Directional derivatives are central differences with several steps (three for the energy, two for forces), with
+Richardson's estimate of the error. s(h) = s + a h² + b h⁴ + …,  fine (4 s(h) − s(2h))/3, coarse (4 s(2h) − s(4h))/3.
+The error of fine is at most |fine − coarse| if the steps are small enough, so that s(h) − s(2h) is a quarter of
+s(2h) − s(4h); otherwise, or if rounding dominates, it is the change between steps. If it is too large, steps shrink for
+all directions at once, since the error of a single direction may be small by chance.
 
 The error of velocity Verlet falls with the square of the step, so that (4 E_{dt/2}(t) − E_dt(t))/3 is the energy along
-a run without it: constant, if forces are conservative. The floor of the drift is the steepest line through what is
-left: the error of the half step, or, where that is less, the scatter of the energy without it.
+a run without it: constant, if forces are conservative. The floor of the drift is the steepest line through the
+remainder: the error of the half step or the scatter of the energy without it, whichever is smaller.
 
-Jumps of energy and forces occur as pairs of atoms cross a cutoff: a structure is stretched, and where it changes most
-abruptly the interval is halved until a jump, if there is one, is all that is left.
+Jumps of energy and forces occur as pairs of atoms cross a cutoff: a structure is stretched, and the interval of the
+most abrupt change is halved until only a jump remains.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from jaxtyping import Float
 from scipy.special import stdtrit
 
 from equitangents.audit.potentials.calculator import Potential, Values
-from equitangents.audit.potentials.known import Known
-from equitangents.audit.potentials.results import ENOUGH, QuantityTest, Row, Sampling, single
+from equitangents.audit.potentials.reference import Reference
+from equitangents.audit.potentials.results import ENOUGH, Row, Sampling, Trial, single
 from equitangents.audit.potentials.structures import free
 from equitangents.audit.report.numbers import MeanEstimate
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ase import Atoms
 
 _EXPECTED = 0.3
-"""Steps whose differences fall by less are not small enough: a quarter is expected."""
+"""Steps are small enough if differences fall to this share; a quarter is expected."""
 _SMALLER = 4.0
 _REFINED = 3
 
@@ -51,18 +51,18 @@ Slopes = Callable[[float], Float[np.ndarray, "directions ..."]]
 def slopes(
     s: Slopes, h: float, rounding: float, enough: float, steps: int = 3, of_size: bool = False
 ) -> tuple[np.ndarray, float, float]:
-    """Derivatives, the root mean square of their errors (norms, of vectors), and the smallest step of which they are.
+    """(derivatives, root mean square of their errors, smallest step).
 
-    `rounding` is the error by rounding alone of a derivative of step h; smaller steps are tried while the error is
-    above `enough` (`of_size`: times the derivatives' own size) and rounding is not most of it. With two steps, h and
-    2h, the error of s(h) stands for that of fine.
+    `rounding` is the rounding error of a derivative with step h. Smaller steps are tried while the error is above
+    `enough` (`of_size`: times the size of the derivatives) and rounding is not most of it. With two steps, h and 2h,
+    the error of s(h) stands for that of fine.
     """
     best = (np.empty(0), np.inf, h)
     for _ in range(1 + _REFINED):
-        found, error = _richardson([s(h * 2**k) for k in range(steps)])
+        slope, error = _richardson([s(h * 2**k) for k in range(steps)])
         if not best[1] <= error + rounding:
-            best = (found, error + rounding, h)
-        limit = enough * rms(_norms(found)) if of_size else enough
+            best = (slope, error + rounding, h)
+        limit = enough * rms(_norms(slope)) if of_size else enough
         if error + rounding <= limit or not _SMALLER * rounding < error:
             break
         h, rounding = h / _SMALLER, _SMALLER * rounding
@@ -91,48 +91,48 @@ _PROBES = 8
 _STEP = {False: 1e-3, True: 5e-3}  # Å, of double and single precision
 MOST_STRUCTURES = 10
 ASYMMETRY = 1e-3
-"""The relative asymmetry that counts as small."""
+"""The relative asymmetry allowed."""
 
 
 def chosen(count: int) -> list[int]:
-    """At most `MOST_STRUCTURES`, spread over all."""
+    """At most `MOST_STRUCTURES`, evenly spaced."""
     return sorted({*np.linspace(0, count - 1, min(count, MOST_STRUCTURES)).astype(int).tolist()})
 
 
-def conservation(known: Known, sampling: Sampling) -> list[Row] | str:
+def conservation(reference: Reference, sampling: Sampling) -> list[Row] | str:
     """The rows "gradient" and "asymmetry", or why there are none."""
-    if "forces" not in known.potential.quantities:
+    if "forces" not in reference.potential.quantities:
         return "the calculator gives no forces"
-    usable = [i for i, v in enumerate(known.values) if "forces" in v]
+    usable = [i for i, v in enumerate(reference.values) if "forces" in v]
     picked = [usable[k] for k in chosen(len(usable))]
     rng = np.random.default_rng([sampling.seed, 17])
     rows = []
-    if "energy" in known.potential.quantities and (of := [i for i in picked if "energy" in known.values[i]]):
-        rows.append(_gradient(known, of, rng, sampling))
-    several = [i for i in picked if len(known.structures[i]) > 1]  # a single atom's Jacobian is 0
+    if "energy" in reference.potential.quantities and (of := [i for i in picked if "energy" in reference.values[i]]):
+        rows.append(_gradient(reference, of, rng, sampling))
+    several = [i for i in picked if len(reference.structures[i]) > 1]  # a single atom's Jacobian is 0
     if several:
-        rows.append(_asymmetry(known, several, rng, sampling))
+        rows.append(_asymmetry(reference, several, rng, sampling))
     return rows or "the calculator gives no energy, and every structure has one atom"
 
 
-def _gradient(known: Known, picked: list[int], rng: np.random.Generator, s: Sampling) -> Row:
-    potential, factor, tolerance = known.potential, 1e3, known.tolerances["forces"]
+def _gradient(reference: Reference, picked: list[int], rng: np.random.Generator, s: Sampling) -> Row:
+    potential, factor, tolerance = reference.potential, 1e3, reference.tolerances["forces"]
     h = _STEP[potential.single]
-    forces_floors = known.floors_of("forces", picked)
+    forces_floors = reference.floors_of("forces", picked)
     squares, floors, steps = [], [], []
     for i, forces_floor in zip(picked, forces_floors, strict=True):
-        atoms, forces = known.structures[i], known.values[i]["forces"]
+        atoms, forces = reference.structures[i], reference.values[i]["forces"]
         N = len(atoms)
         U, per = rng.normal(size=(_DIRECTIONS, N, 3)), factor / np.sqrt(N)
         along = lambda step, U=U, atoms=atoms: np.array([_along(potential, atoms, "energy", u, step) for u in U])
-        rounding = known.rounding("energy", i) / factor * N / h
-        found, error, step = slopes(along, h, rounding, 0.25 * tolerance / per)
-        squares.append(((found + np.einsum("aij,ij->a", U, forces)) * per) ** 2)
+        rounding = reference.rounding("energy", i) / factor * N / h
+        slope, error, step = slopes(along, h, rounding, 0.25 * tolerance / per)
+        squares.append(((slope + np.einsum("aij,ij->a", U, forces)) * per) ** 2)
         floors.append(error * per + forces_floor)
         steps.append(step)
     every = np.array(squares).T
-    scales = known.scales(potential.quantities["forces"])
-    return QuantityTest(
+    scales = reference.scales(potential.quantities["forces"])
+    return Trial(
         test="gradient",
         quantity="forces",
         unit="meV/Å",
@@ -146,7 +146,7 @@ def _gradient(known: Known, picked: list[int], rng: np.random.Generator, s: Samp
         scales={i: scale**2 for i, scale in scales.items()},
         floor=rms,
         note=f"central differences of the energy, steps from {min(steps):g} to {4 * h:g} Å, and their own error",
-        blind=[known.vanishes("forces", i) for i in picked],
+        blind=[reference.vanishes("forces", i) for i in picked],
     ).decided()
 
 
@@ -160,14 +160,14 @@ def _along(potential: Potential, atoms: Atoms, name: str, v: np.ndarray, h: floa
     return (ends[0] - ends[1]) / (2 * h)
 
 
-def _asymmetry(known: Known, picked: list[int], rng: np.random.Generator, s: Sampling) -> Row:
-    potential, h = known.potential, _STEP[known.potential.single]
+def _asymmetry(reference: Reference, picked: list[int], rng: np.random.Generator, s: Sampling) -> Row:
+    potential, h = reference.potential, _STEP[reference.potential.single]
     products, sizes, floors, steps = [], [], [], []
     for i in picked:
-        atoms = known.structures[i]
+        atoms = reference.structures[i]
         V = rng.normal(size=(_PROBES, len(atoms), 3))
         along = lambda step, V=V, atoms=atoms: np.array([_along(potential, atoms, "forces", v, step) for v in V])
-        noise = known.rounding("forces", i) / 1e3 * np.sqrt(len(atoms)) / h
+        noise = reference.rounding("forces", i) / 1e3 * np.sqrt(len(atoms)) / h
         JV, error, step = slopes(along, h, noise, 0.25 * ASYMMETRY, steps=2, of_size=True)
         products.append(np.einsum("aix,bix->ab", V, JV))
         sizes.append((JV**2).sum(axis=(1, 2)))
@@ -176,7 +176,7 @@ def _asymmetry(known: Known, picked: list[int], rng: np.random.Generator, s: Sam
     S, J, every = np.array(products), np.array(sizes), np.arange(_PROBES)
     probes = (every, *(np.delete(every, k) for k in every))
     table = np.sqrt([_squares(S, J, some) for some in probes])
-    return QuantityTest(
+    return Trial(
         test="asymmetry",
         quantity="force Jacobian",
         unit="of ‖J‖",
@@ -218,20 +218,20 @@ _FEMTOSECONDS = {True: 0.5, False: 1.0}  # with and without hydrogen
 _LARGEST = 256  # atoms
 
 
-def dynamics(known: Known, seed: int, time_step: float | None = None) -> list[Row] | str:
+def dynamics(reference: Reference, seed: int, time_step: float | None = None) -> list[Row] | str:
     """The row "drift" of one structure, or why there is none.
 
     `time_step`: femtoseconds, of a run that is as long as one of `_STEPS` usual steps.
     """
-    potential = known.potential
+    potential = reference.potential
     if not {"forces", "energy"} <= set(potential.quantities):
         return "the calculator gives no energy or no forces"
-    finite = [{"forces", "energy"} <= set(v) for v in known.values]
-    sizes = {i: len(a) for i, a in enumerate(known.structures) if 1 < len(a) <= _LARGEST and finite[i]}
+    finite = [{"forces", "energy"} <= set(v) for v in reference.values]
+    sizes = {i: len(a) for i, a in enumerate(reference.structures) if 1 < len(a) <= _LARGEST and finite[i]}
     if not sizes:
         return f"no structure has 2 to {_LARGEST} atoms"
     i = min(sizes, key=lambda i: sizes[i])
-    atoms = known.structures[i]
+    atoms = reference.structures[i]
     usual = _FEMTOSECONDS[bool((atoms.numbers == 1).any())]
     dt = usual if time_step is None else time_step
     count = math.ceil(_STEPS * usual / dt)
@@ -240,7 +240,7 @@ def dynamics(known: Known, seed: int, time_step: float | None = None) -> list[Ro
     picoseconds = count * dt / 1e3
     left = exact - _rise(exact, dt) * np.arange(count + 1) * dt / 1e3
     integrator = math.sqrt(12) * float(np.min([(half - exact).std(), left.std()])) / picoseconds
-    rounding = known.floors_of("energy", [i])[0] / picoseconds
+    rounding = reference.floors_of("energy", [i])[0] / picoseconds
     row = single(
         abs(_rise(exact, dt)),
         integrator + rounding,
@@ -285,40 +285,40 @@ def _rise(totals: np.ndarray, dt: float) -> float:
 
 _POINTS = 60
 _HALVINGS = {False: 24, True: 14}  # of double and single precision
-_PLACES = 2  # intervals that are looked into, of energy and of forces
-_STEEPER = 4.0  # than on average over a step, within it
+_PLACES = 2  # intervals examined, for energy and for forces
+_STEEPER = 4.0  # largest slope within a step over its average
 _LEAST, _MOST = 0.96, 1.08
-_APART = 8.0  # Å to which neighbours of molecules are pulled apart
-_ONE_PLACE = 1e-6  # Å: atoms that are no farther apart cannot be pulled apart
+_SEPARATED = 8.0  # Å, to which neighbours in molecules are stretched
+_ONE_PLACE = 1e-6  # Å; closer atoms cannot be separated
 _STRUCTURES = 2
 _STRETCHED = 128
 
 
-def smoothness(known: Known) -> list[Row] | str:
+def smoothness(reference: Reference) -> list[Row] | str:
     """The rows "jump" of energy and forces, or why there are none."""
-    potential = known.potential
-    apart = lambda a: any(a.pbc) or _nearest(a) >= _ONE_PLACE
-    several = {i: a for i, a in enumerate(known.structures) if 1 < len(a) <= _STRETCHED and known.values[i]}
-    sizes = {i: len(a) for i, a in several.items() if apart(a)}
+    potential = reference.potential
+    separable = lambda a: any(a.pbc) or _nearest(a) >= _ONE_PLACE
+    several = {i: a for i, a in enumerate(reference.structures) if 1 < len(a) <= _STRETCHED and reference.values[i]}
+    sizes = {i: len(a) for i, a in several.items() if separable(a)}
     if not sizes:
         return f"no structure has 2 to {_STRETCHED} atoms that are not at one place"
     picked = sorted(sorted(sizes, key=lambda i: sizes[i])[:_STRUCTURES])
     jumps: dict[str, list[tuple[float, float, float, int]]] = {
-        name: [] for name in ("energy", "forces") if all(name in known.values[i] for i in picked)
+        name: [] for name in ("energy", "forces") if all(name in reference.values[i] for i in picked)
     }
     for i in picked:
-        for name, (size, scale, smooth) in _jumps(potential, known.structures[i], list(jumps)).items():
+        for name, (size, scale, smooth) in _jumps(potential, reference.structures[i], list(jumps)).items():
             jumps[name].append((size, scale, smooth, i))
     rows = []
-    for name, found in jumps.items():
+    for name, jump in jumps.items():
         q = potential.quantities[name]
-        size, scale, smooth, i = max(found)
-        floor = float(np.mean([2 * f for f in known.floors_of(name, picked)])) + smooth
+        size, scale, smooth, i = max(jump)
+        floor = float(np.mean([2 * f for f in reference.floors_of(name, picked)])) + smooth
         rows.append(
             single(
                 size,
                 floor,
-                known.tolerances[name],
+                reference.tolerances[name],
                 test="jump",
                 quantity=name,
                 unit=q.unit,
@@ -333,48 +333,48 @@ def smoothness(known: Known) -> list[Row] | str:
 
 
 def _jumps(potential: Potential, atoms: Atoms, names: list[str]) -> dict[str, tuple[float, float, float]]:
-    """(size of the largest jump, where, what a smooth function changes over the last interval) of every quantity."""
+    """(largest jump, its place, change of a smooth function over the last interval) of every quantity."""
     at = lambda s: potential(_stretched(atoms, s), names)
-    most = _MOST if any(atoms.pbc) else max(_MOST, _APART / _nearest(atoms))
+    most = _MOST if any(atoms.pbc) else max(_MOST, _SEPARATED / _nearest(atoms))
     scales = np.geomspace(_LEAST, most, _POINTS)
     values = [at(s) for s in scales]
-    found = {}
+    jumps = {}
     for name in names:
         q = potential.quantities[name]
-        apart = lambda a, b, q=q, name=name: q.apart(a[name], b[name], len(atoms))
+        difference = lambda a, b, q=q, name=name: q.difference(a[name], b[name], len(atoms))
         bends = np.array([_bend(values, k, name) for k in range(len(values) - 1)])
         sharpest = np.argsort(-bends)[:_PLACES]
-        ends = [_halved(at, apart, scales, values, int(k), _HALVINGS[potential.single]) for k in sharpest]
-        widest = max(apart(a, b) for a, b in pairwise(values))
-        found[name] = (*max(ends), widest * _STEEPER / 2 ** _HALVINGS[potential.single])
-    return found
+        ends = [_halved(at, difference, scales, values, int(k), _HALVINGS[potential.single]) for k in sharpest]
+        widest = max(difference(a, b) for a, b in pairwise(values))
+        jumps[name] = (*max(ends), widest * _STEEPER / 2 ** _HALVINGS[potential.single])
+    return jumps
 
 
 def _bend(values: list[Values], k: int, name: str) -> float:
-    """How far the step from point k differs from its neighbours."""
+    """Difference between the step from point k and its neighbours."""
     step = lambda j: values[j + 1][name] - values[j][name]
-    beside = [step(j) for j in (k - 1, k + 1) if 0 <= j < len(values) - 1]
-    return float(np.linalg.norm(step(k) - np.mean(beside, axis=0)))
+    neighbours = [step(j) for j in (k - 1, k + 1) if 0 <= j < len(values) - 1]
+    return float(np.linalg.norm(step(k) - np.mean(neighbours, axis=0)))
 
 
 def _halved(
     at: Callable[[float], Values],
-    apart: Callable[[Values, Values], float],
+    difference: Callable[[Values, Values], float],
     scales: np.ndarray,
     values: list[Values],
     k: int,
     times: int,
 ) -> tuple[float, float]:
-    """What is left of the step from point k when the interval is halved again and again, and where."""
+    """(the step from point k after repeated halving of its interval, its place)."""
     low, high, a, b = scales[k], scales[k + 1], values[k], values[k + 1]
     for _ in range(times):
         middle = 0.5 * (low + high)
         c = at(middle)
-        if apart(a, c) > apart(c, b):
+        if difference(a, c) > difference(c, b):
             high, b = middle, c
         else:
             low, a = middle, c
-    return apart(a, b), float(low)
+    return difference(a, b), float(low)
 
 
 def _stretched(atoms: Atoms, s: float) -> Atoms:

@@ -32,18 +32,18 @@ class AtomsReport(WrittenReport):
     """"fails" if some row does, or some pose has no finite result, else "undecided" if some row is, else "within
     tolerance" if some error is above its floor, else "holds"."""
     reason: AtomsReason
-    """Why the verdict is what it is."""
+    """Why the verdict was reached."""
     calculator: str
     precision: Literal["single", "double"]
-    """What the numbers were computed in, as they look."""
+    """The apparent precision of the numbers."""
     structures: list[StructureResult]
     rows: list[Row]
-    """One a test and quantity."""
+    """One per test and quantity."""
     missing: list[MissingSection]
     settings: dict[str, Any]
     versions: dict[str, str]
     evaluations: int
-    """How often the calculator was asked."""
+    """Calls of the calculator."""
     seconds: float
     """In the calculator."""
     total_seconds: float
@@ -73,7 +73,7 @@ class AtomsReport(WrittenReport):
         return next((line for line in lines if len(line) <= LENGTH), folded(lines[-1], LENGTH))
 
     def content(self) -> Content:
-        """Its tables, test cases and page: one case a row, and one a pose without a finite result."""
+        """Tables, test cases and page: one case per row, and one per pose without a finite result."""
         cases = [Check(f"{r.test}, {r.quantity}", r.outcome != "fails", " ".join(cells(r)[2:])) for r in self.rows]
         return Content(
             title="Audit of a potential",
@@ -84,12 +84,12 @@ class AtomsReport(WrittenReport):
         )
 
     def _tables(self) -> list[Table]:
-        """One row a test and quantity; then poses without a result, the first few, and tests that were left out."""
+        """One row per test and quantity; the first poses without a result; tests that were left out."""
         poses = [[p.test, str(p.structure), p.move, folded(p.result, 200)] for p in self.broken[:_POSES]]
         missing = [[m.section, folded(m.reason, 200)] for m in self.missing]
-        found = [Table("", HEAD, [cells(r) for r in self.rows], text=True)]
-        found += [Table("Poses without a result", _OF_POSES, poses, text=True)] * bool(poses)
-        return found + [Table("Left out", _LEFT_OUT, missing, text=True)] * bool(missing)
+        tables = [Table("", HEAD, [cells(r) for r in self.rows], text=True)]
+        tables += [Table("Poses without a result", _OF_POSES, poses, text=True)] * bool(poses)
+        return tables + [Table("Left out", _LEFT_OUT, missing, text=True)] * bool(missing)
 
     def _sections(self) -> list[Section]:
         force = lambda s: "" if s.rms_force is None else format_number(s.rms_force)
@@ -107,7 +107,7 @@ class AtomsReport(WrittenReport):
 _YES = {True: "yes", False: "no"}
 _OF_STRUCTURES = ["number", "formula", "atoms", "periodic", "rms force, meV/Å", "at rest"]
 _FLOORS = (
-    "A floor is what rounding, chance and finite steps alone would show. An error holds if it is at most twice its "
+    "The noise floor is the error due to rounding, chance and finite steps. An error holds if it is at most twice its "
     "floor, and is within tolerance if it is larger than that but too small for dynamics to notice; where twice the "
     "floor is above the tolerance, nothing smaller is decided. Relative errors leave out structures at rest."
 )
@@ -134,29 +134,28 @@ def cells(r: Row) -> list[str]:
 def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Check]:
     """Whether relative errors are at most the limit of all, of their quantity, or of their test.
 
-    What cannot be decided since the floor hides it, or since nothing that was tested shows it, does not meet a limit;
-    nor does a pose without a result.
+    An undecided error, or a pose without a result, does not meet a limit.
     """
     if isinstance(limits, Mapping):
         known = list(dict.fromkeys(name for r in report.rows for name in (r.quantity, r.test)))
         for name in limits:
             if name not in known:
                 raise unknown("fail_above", name, known)
-    found = [Check(f"{p.test}: every pose has a finite result", False, p.result) for p in report.broken]
+    checks = [Check(f"{p.test}: every pose has a finite result", False, p.result) for p in report.broken]
     for r in report.rows:
         limit = limits.get(r.quantity, limits.get(r.test)) if isinstance(limits, Mapping) else limits
         if limit is None:
             continue
         name = f"{r.test}, {r.quantity} ≤ {limit:g}"
         if r.outcome == "undecided" and (r.blind or not FACTOR * r.floor <= r.tolerance):
-            found.append(Check(name, False, r.decide, undecided=True))
+            checks.append(Check(name, False, r.decide, undecided=True))
         elif r.relative is not None:
-            found.append(_relative(r, r.relative, limit, name))
-    return found
+            checks.append(_relative(r, r.relative, limit, name))
+    return checks
 
 
 def _relative(r: Row, error: MeanEstimate, limit: float, name: str) -> Check:
-    """A relative error beside its floor and a limit."""
+    """The check of a relative error against its noise floor and a limit."""
     floor = r.floor * error.mean / r.error.mean if r.error.mean else 0.0
     stands = standing(error, floor, limit)
     return Check(name, stands == "within", interval(error), undecided=stands == "open")

@@ -1,7 +1,7 @@
-"""What an audit of a potential finds, as small records, each one object of its JSON.
+"""Records of the audit of a potential, each one object of its JSON.
 
-Means of errors have intervals over whichever of structures and moves are enough; an error beside its floor and its
-tolerance decides.
+Means of errors have intervals over structures, moves or both, whichever are enough. Error, noise floor and tolerance
+decide the outcome.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from equitangents.metrics.measure import BootstrapSettings
 from equitangents.statistics.bootstrap import FEWEST
 
 ENOUGH = 10
-"""Structures, from which means have an interval over these; of fewer it is for these structures alone."""
+"""Structures needed for an interval over structures; with fewer the mean is for these structures only."""
 
 
 class Sampling(BootstrapSettings):
-    """How intervals are found: over structures, over moves, or over both."""
+    """Bootstrap intervals over structures, moves, or both."""
 
     def mean(self, table: Float[np.ndarray, "moves structures"]) -> MeanEstimate:
-        """The mean, its interval over structures, from 10 on, and moves, from 5 on; or over one of them."""
+        """The mean with its interval over structures (at least 10), moves (at least 5), or both."""
         table = np.asarray(table, np.float64)
         E, n = table.shape
         if n >= ENOUGH:
@@ -46,7 +46,7 @@ Outcome = Literal["holds", "within tolerance", "fails", "undecided"]
 
 @dataclass(frozen=True)
 class StructureResult:
-    """One structure, as it was given."""
+    """One structure of the input."""
 
     index: int
     formula: str
@@ -73,25 +73,25 @@ class Row:
     worst_structure: int
     worst_move: str
     floor: float
-    """What rounding, chance and finite steps alone would show."""
+    """The error by rounding, chance and finite steps."""
     tolerance: float
-    """The error that counts as small, in `unit`."""
+    """The error allowed, in `unit`."""
     relative: MeanEstimate | None
     """The error over the size of the quantity, of structures that are not at rest; of energies over their standard
     deviation between structures; null where there is no such size."""
     structures: int
     moves: int
     outcome: Outcome
-    """"holds": no more than twice the floor; "within tolerance": above it, but small; "fails": larger than both, by its
-    interval; "undecided": the interval holds the limit, twice the floor is above the tolerance and hides what matters,
-    or nothing that was tested could have shown a violation; `decide` says what would decide it."""
+    """"holds": at most twice the noise floor; "within tolerance": above it, but small; "fails": the interval is above
+    both; "undecided": the interval contains the limit, twice the floor is above the tolerance, or no structure could
+    show a violation; `decide` says what would decide it."""
     note: str = ""
     decide: str = ""
     """What would decide an undecided row."""
     blind: bool = False
-    """Whether nothing that was tested could have shown a violation."""
+    """Whether no structure could show a violation."""
     given: int = 0
-    """Structures that were tested; where `structures` are fewer, the row is of these alone, and `note` says why."""
+    """Structures that were tested; if `structures` is smaller, `note` says why."""
 
 
 @dataclass(frozen=True)
@@ -101,17 +101,17 @@ class BrokenPose:
     test: str
     """A test, or "as given"."""
     structure: int | None
-    """None where a test does not say."""
+    """None if the test does not report it."""
     move: str
     result: str
     raises: bool
-    """Whether it raises, or lacks what it has as given; else it gives NaN or infinity."""
+    """Whether it raises or lacks a value; else it gives NaN or infinity."""
 
 
 def outcome(error: MeanEstimate, worst: float, floor: float, tolerance: float) -> Outcome:
-    """The outcome of an error beside its floor and the tolerance; without an interval the worst case must decide.
+    """The outcome of an error, given its noise floor and the tolerance; without an interval the worst case decides.
 
-    Where twice the floor is above the tolerance it hides what matters: what is no larger is undecided.
+    If twice the floor is above the tolerance, smaller errors are undecided.
     """
     high = worst if math.isnan(error.high) else error.high
     stands = standing(MeanEstimate(error.mean, error.low, high), floor, tolerance)
@@ -122,26 +122,26 @@ def outcome(error: MeanEstimate, worst: float, floor: float, tolerance: float) -
 
 def row_of(error: MeanEstimate, worst: float, floor: float, tolerance: float, **fields: Any) -> Row:
     """A row with its outcome."""
-    found = outcome(error, worst, floor, tolerance)
-    return Row(error=error, worst=worst, floor=floor, tolerance=tolerance, outcome=found, **fields)
+    outcome_ = outcome(error, worst, floor, tolerance)
+    return Row(error=error, worst=worst, floor=floor, tolerance=tolerance, outcome=outcome_, **fields)
 
 
 def single(size: float, floor: float, tolerance: float, **fields: Any) -> Row:
-    """The row of one number, which has no interval and is its own worst."""
+    """The row of a single number, without an interval."""
     error = MeanEstimate(size, math.nan, math.nan)
     return row_of(error, size, floor, tolerance, relative=None, **fields)
 
 
-_ALONE = 10.0
-"""Floors and tolerances above which one structure disproves what holds of the others in the mean."""
+_SINGLE = 10.0
+"""Tolerances above which one structure fails the row, whatever the mean over the others is."""
 NO_FORCES = "forces vanish, as in a perfect or relaxed crystal"
 _OTHERS = "without other structures"
 _REMEDY = "rattled structures (atoms.rattle(0.1))"
 
 
 @dataclass(frozen=True, eq=False)
-class QuantityTest:
-    """One test of one quantity on some structures: a row of all of them, or of those that tell. Columns are places."""
+class Trial:
+    """One test of one quantity on some structures, columns of `errors`; makes the row of all or some of them."""
 
     test: str
     quantity: str
@@ -156,12 +156,12 @@ class QuantityTest:
     mean: Callable[[np.ndarray], MeanEstimate]
     """The mean error of some columns of `errors`, with its interval."""
     scales: Mapping[int, float] = field(default_factory=dict)
-    """What columns of `errors` are relative to, by structure; those that are at rest have none."""
+    """Divisors of relative errors by structure; structures at rest have none."""
     floor: Callable[[np.ndarray], Any] = np.mean
-    """Of the floors of some columns."""
+    """The floor of a row from those of its columns."""
     note: str = ""
     blind: Sequence[str | bool] = ()
-    """Why a structure shows no violation, a false value of those that do; empty: all of them do."""
+    """Why each structure cannot show a violation, false if it can; empty: all can."""
 
     def row(self, columns: list[int]) -> Row:
         """The row of some structures."""
@@ -188,9 +188,9 @@ class QuantityTest:
         )
 
     def decided(self) -> Row:
-        """The row of all structures; of those alone that can show a violation, undecided where none can, and none does.
+        """The row of all structures, or of those that can show a violation; undecided if none can.
 
-        `blind` structures say nothing, unless they show an error all the same.
+        `blind` structures do not count, unless they show an error.
         """
         row = self._in_all()
         showing = [c for c, why in enumerate(self.blind) if not why or not self.worst[c][1] <= FACTOR * self.floors[c]]
@@ -203,17 +203,17 @@ class QuantityTest:
         return replace(part, note=_noted(part, f"{_OTHERS}: {why}"))
 
     def _in_all(self) -> Row:
-        """The row of all structures; of some alone where these fail though the mean of all does not.
+        """The row of all structures, or of some that fail although the mean of all does not.
 
-        Those are the structures whose floor hides no more than the tolerance, beside others, and single ones whose
-        worst error is far above it.
+        These are the structures whose noise floor is within the tolerance, and single ones whose worst error is far
+        above it.
         """
         floors, tolerance, every = self.floors, self.tolerance, list(range(len(self.floors)))
         row = self.row(every)
         if row.outcome == "fails":
             return row
         clear = [c for c in every if FACTOR * floors[c] <= tolerance]
-        beyond = [c for c in clear if self.worst[c][1] > _ALONE * tolerance]
+        beyond = [c for c in clear if self.worst[c][1] > _SINGLE * tolerance]
         for some, why in ((clear, "their floors hide more than the tolerance"), (beyond, "they hold")):
             part = self.row(some) if 0 < len(some) < len(every) else row
             if some and (part.outcome == "fails" or some is beyond):
@@ -228,7 +228,7 @@ def _noted(row: Row, more: str) -> str:
 
 
 def what_decides(row: Row, single: bool, noisy: bool) -> str:
-    """What would decide an undecided row, "" of others."""
+    """What would decide an undecided row; "" for other rows."""
     if row.outcome != "undecided" or row.decide:
         return row.decide
     if FACTOR * row.floor <= row.tolerance:
@@ -239,11 +239,11 @@ def what_decides(row: Row, single: bool, noisy: bool) -> str:
         return "the calculator in double precision"
     if row.test in ("gradient", "asymmetry"):
         return "structures without contacts as close as in the worst one, which change less in a step"
-    return "results that cancel less: rounding is what is seen"
+    return "results that cancel less, as the error is rounding"
 
 
 def worst_row(rows: Sequence[Row]) -> Row:
-    """The row that decides: of those with the worst outcome the one whose error is furthest above what is allowed."""
+    """The row that decides: worst outcome, then largest error relative to what is allowed."""
     order = ("fails", "undecided", "within tolerance", "holds")
     above = lambda row: row.error.mean / max(row.tolerance, FACTOR * row.floor, 1e-300)
     return min(rows, key=lambda row: (order.index(row.outcome), -above(row)))

@@ -1,6 +1,6 @@
 """`audit.atoms`: whether a potential respects the symmetries of atoms, conserves energy, and is smooth.
 
-Symmetries: errors ‖f(g·atoms) − g·f(atoms)‖ of every structure, quantity and move, and the rows that are made of them.
+Symmetries: errors ‖f(g·atoms) − g·f(atoms)‖ of every structure, quantity and move, and the rows made from them.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import numpy as np
 from equitangents.audit.parts import versions
 from equitangents.audit.potentials.calculator import Potential, Quantity
 from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation, dynamics, smoothness
-from equitangents.audit.potentials.known import Known, as_they_are, null
+from equitangents.audit.potentials.reference import Reference, measure_reference, null
 from equitangents.audit.potentials.report import FORMAT, AtomsReason, AtomsReport
 from equitangents.audit.potentials.results import (
     BrokenPose,
     Outcome,
-    QuantityTest,
     Row,
     Sampling,
     StructureResult,
+    Trial,
     what_decides,
 )
 from equitangents.audit.potentials.structures import (
@@ -33,9 +33,9 @@ from equitangents.audit.potentials.structures import (
     lattice_translated,
     nudged,
     permuted,
+    rotated,
     supercell,
     translated,
-    turned,
 )
 from equitangents.audit.report.sections import MissingSection
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError, require
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 SYMMETRIES = ("rotation", "reflection", "translation", "lattice translation", "permutation", "supercell")
 _UNDEFINED = {"supercell": ("stresses", "dipole"), "lattice translation": ("dipole",)}
-"""What is not compared, since it does not test the potential: some calculators divide the stresses of atoms by the
-cell's volume, and the dipole of a periodic structure depends on which copies of the atoms are chosen."""
+"""Quantities that do not test the potential: some calculators divide the stresses of atoms by the cell's volume, and
+the dipole of a periodic structure depends on the chosen copies of the atoms."""
 _LARGEST = 512  # atoms in a supercell
 TESTS = (*SYMMETRIES, "conservation", "dynamics", "smoothness")
 
@@ -70,7 +70,7 @@ def atoms(
 ) -> AtomsReport:
     """How far an interatomic potential is from the symmetries of atoms, from conserving energy, and from being smooth.
 
-    Errors are in meV/atom, meV/Å and meV/Å³, beside the floor of the potential's own precision, and relative to the
+    Errors are in meV/atom, meV/Å and meV/Å³, with the noise floor of the potential's precision, and relative to the
     size of each quantity where structures are not at rest.
 
     Args:
@@ -80,12 +80,12 @@ def atoms(
             "conservation" (finite differences of the energy, symmetry of the force Jacobian), "dynamics" (drift of the
             energy in a short run) and "smoothness" (jumps at cutoffs); None: all that apply.
         elements: random rotations, reflections, translations and permutations of every structure.
-        tolerances: by quantity, the error that counts as small: {"forces": 1.0} in meV/Å, {"energy": 0.1} in meV/atom,
+        tolerances: errors allowed by quantity: {"forces": 1.0} in meV/Å, {"energy": 0.1} in meV/atom,
             {"stress": 0.1} in meV/Å³ are the defaults.
         time_step: femtoseconds of the short run, 0.001 to 10; None: 0.5 with hydrogen, else 1. The run stays as long.
         confidence: of the intervals.
         resamples: of the bootstrap.
-        seed: of everything random.
+        seed: the random seed.
         progress: True shows on stderr how far a long audit is; a function is called as progress(structures evaluated,
             structures planned, seconds left); False: it is logged.
 
@@ -95,9 +95,8 @@ def atoms(
 
     Raises:
         InvalidArgumentError, InvalidTypeError: for arguments that cannot be used.
-        ModelError: where the calculator fails on a structure as it is given; where it fails on a moved one, or gives
-            NaN, the report says so of that pose, in `.broken`.
-        NotFiniteError: where it gives nothing finite for any structure.
+        ModelError: if the calculator fails on an unmoved structure; failures and NaN on moved ones are in `.broken`.
+        NotFiniteError: if it gives no finite value for any structure.
 
     >>> import equitangents as et
     >>> from ase.build import bulk
@@ -110,7 +109,7 @@ def atoms(
     began = time.perf_counter()
     require("ase", "atoms", "the audit of potentials")
     callback_of(progress)
-    given, asked = check_structures(structures), _check_tests(tests)
+    given, chosen = check_structures(structures), _check_tests(tests)
     if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
         raise InvalidArgumentError("elements", elements, "a whole number, at least 1")
     if time_step is not None:
@@ -119,41 +118,42 @@ def atoms(
         raise InvalidTypeError("tolerances", tolerances, "numbers by quantity, as {'forces': 1.0}")
     potential, sampling = Potential(calculator), Sampling(confidence, resamples, seed)
     shown = Progress(
-        0, sum(planned(test, len(given), elements) for test in asked), progress, task="audit", unit="structures"
+        0, sum(planned(test, len(given), elements) for test in chosen), progress, task="audit", unit="structures"
     )
     potential.progress = lambda calls: shown.add(1, 1)
     rows: list[Row] = []
     missing: list[MissingSection] = []
-    known = as_they_are(potential, given, tolerances, seed, len(set(asked) & set(ROUNDED_ANEW)))
-    alone = {
-        "conservation": partial(conservation, known, sampling),
-        "dynamics": partial(dynamics, known, seed, time_step),
-        "smoothness": partial(smoothness, known),
+    reference = measure_reference(potential, given, tolerances, seed, len(set(chosen) & set(ROUNDED_AGAIN)))
+    own_tests = {
+        "conservation": partial(conservation, reference, sampling),
+        "dynamics": partial(dynamics, reference, seed, time_step),
+        "smoothness": partial(smoothness, reference),
     }
-    for test in asked:
-        found = _measured(test, known, alone.get(test, partial(measure, known, test, elements, sampling)))
-        if isinstance(found, str):
-            missing.append(MissingSection(test, found))
+    for test in chosen:
+        result = _measured(test, reference, own_tests.get(test, partial(measure, reference, test, elements, sampling)))
+        if isinstance(result, str):
+            missing.append(MissingSection(test, result))
         else:
-            rows += found
+            rows += result
     if not rows:
-        raise InvalidArgumentError(f"no test applies: {'; '.join(f'{m.section}: {m.reason}' for m in missing)}")
-    noisy = known.noise()
+        reasons = "; ".join(f"{m.section}: {m.reason}" for m in missing)
+        raise InvalidArgumentError("tests", tests, "a test that applies", reasons)
+    noisy = reference.noise()
     rows = [replace(r, decide=what_decides(r, potential.single, r.quantity in noisy)) for r in rows]
-    verdict, reason = _verdict(rows, known.broken)
+    verdict, reason = _verdict(rows, reference.broken)
     return AtomsReport(
         format=FORMAT,
         verdict=verdict,
         reason=reason,
         calculator=potential.name,
         precision="single" if potential.single else "double",
-        structures=_structures(known),
+        structures=_structures(reference),
         rows=rows,
         missing=missing,
-        broken=known.broken,
+        broken=reference.broken,
         noise=noisy,
-        settings={"tests": list(asked), "elements": elements, "confidence": confidence, "resamples": resamples,
-                  "seed": seed, "tolerances": known.tolerances, "time_step": time_step},
+        settings={"tests": list(chosen), "elements": elements, "confidence": confidence, "resamples": resamples,
+                  "seed": seed, "tolerances": reference.tolerances, "time_step": time_step},
         versions=versions("ase", "numpy", type(potential.calculator).__module__.partition(".")[0]),
         evaluations=potential.calls,
         seconds=potential.seconds,
@@ -161,19 +161,19 @@ def atoms(
     )  # fmt: skip
 
 
-def _measured(test: str, known: Known, run: Callable[[], list[Row] | str]) -> list[Row] | str:
-    """The rows of one test, or why it says nothing of these structures."""
+def _measured(test: str, reference: Reference, run: Callable[[], list[Row] | str]) -> list[Row] | str:
+    """The rows of one test, or why it does not apply to these structures."""
     try:
         return run()
     except (ModelError, NotFiniteError) as error:
         if test in SYMMETRIES:
             raise
-        known.broken.append(BrokenPose(test, None, "", str(error), isinstance(error, ModelError)))
+        reference.broken.append(BrokenPose(test, None, "", str(error), isinstance(error, ModelError)))
         return str(error)
 
 
 def planned(test: str, structures: int, elements: int) -> int:
-    """Evaluations of one test, about."""
+    """Approximate number of evaluations of one test."""
     few = min(structures, MOST_STRUCTURES)
     return {"conservation": 80 * few, "dynamics": 600, "smoothness": 400, "supercell": structures}.get(
         test, structures * elements
@@ -181,7 +181,7 @@ def planned(test: str, structures: int, elements: int) -> int:
 
 
 def check_structures(structures: Any) -> list[Any]:
-    """A list of ASE structures, or an error that names the one that cannot be used."""
+    """A list of ASE structures; raises an error that names one that cannot be used."""
     from ase import Atoms
 
     given = [structures] if isinstance(structures, Atoms) else structures
@@ -189,7 +189,7 @@ def check_structures(structures: Any) -> list[Any]:
         raise InvalidTypeError("structures", type(structures), "ASE Atoms, or a list of them", verb="is of type")
     given = list(given)
     if not given:
-        raise InvalidArgumentError("structures is empty; expected at least one ASE Atoms")
+        raise InvalidArgumentError("structures", given, "at least one ASE Atoms")
     for i, one in enumerate(given):
         if not isinstance(one, Atoms):
             raise InvalidTypeError("structures", type(one), "ASE Atoms", verb="is of type", at=i)
@@ -207,22 +207,22 @@ def _check_tests(tests: Sequence[str] | None) -> tuple[str, ...]:
         return TESTS
     if not isinstance(tests, Iterable):
         raise InvalidTypeError("tests", tests, list(TESTS))
-    asked = [tests] if isinstance(tests, str) else list(tests)
-    if not asked:
+    names = [tests] if isinstance(tests, str) else list(tests)
+    if not names:
         raise InvalidArgumentError("tests", (), list(TESTS))
-    for test in asked:
+    for test in names:
         if test not in TESTS:
             raise unknown("tests", test, TESTS)
-    return tuple(test for test in TESTS if test in asked)
+    return tuple(test for test in TESTS if test in names)
 
 
-def _structures(known: Known) -> list[StructureResult]:
-    found = []
-    for i, (a, v) in enumerate(zip(known.structures, known.values, strict=True)):
+def _structures(reference: Reference) -> list[StructureResult]:
+    structures = []
+    for i, (a, v) in enumerate(zip(reference.structures, reference.values, strict=True)):
         rms = 1e3 * float(np.sqrt((v["forces"] ** 2).sum() / len(a))) if "forces" in v else None
         formula = a.get_chemical_formula()
-        found.append(StructureResult(i, formula, len(a), bool(any(a.pbc)), rms, known.at_rest[i]))
-    return found
+        structures.append(StructureResult(i, formula, len(a), bool(any(a.pbc)), rms, reference.at_rest[i]))
+    return structures
 
 
 def _verdict(rows: list[Row], broken: list[BrokenPose]) -> tuple[Outcome, AtomsReason]:
@@ -241,35 +241,35 @@ def _verdict(rows: list[Row], broken: list[BrokenPose]) -> tuple[Outcome, AtomsR
 
 
 _Errors = dict[int, list[tuple[str, float]]]
-"""Of one quantity in one test: by structure, the moves' labels and errors."""
+"""Labels and errors of the moves by structure, of one quantity in one test."""
 
 
-def measure(known: Known, test: str, count: int, sampling: Sampling) -> list[Row] | str:
-    """One row a quantity, or why the test says nothing of these structures."""
-    potential = known.potential
-    found: dict[str, _Errors] = defaultdict(lambda: defaultdict(list))
+def measure(reference: Reference, test: str, count: int, sampling: Sampling) -> list[Row] | str:
+    """One row per quantity, or why the test does not apply to these structures."""
+    potential = reference.potential
+    errors: dict[str, _Errors] = defaultdict(lambda: defaultdict(list))
     rng = np.random.default_rng([sampling.seed, SYMMETRIES.index(test)])
     matrices = so3(2).random(count, seed=int(rng.integers(2**31)))
     tiny = np.random.default_rng([sampling.seed, 100 + SYMMETRIES.index(test)])
     applies = False
-    for i, (atoms, values) in enumerate(zip(known.structures, known.values, strict=True)):
+    for i, (atoms, values) in enumerate(zip(reference.structures, reference.values, strict=True)):
         for k, move in enumerate(_moves(test, atoms, matrices, count, rng)):
             applies = True
-            moved = known.asked(move, list(values), test, i)
+            moved = reference.moved_values(move, list(values), test, i)
             kept = {name: v for name, v in values.items() if name in moved and name not in _UNDEFINED.get(test, ())}
             for name, value in kept.items():
                 q = potential.quantities[name]
-                error = q.apart(moved[name], move.expected(q, value), len(move.atoms))
-                found[name][i].append((move.label, error))
-            if k == 0 and test in ROUNDED_ANEW and kept:
-                known.floors[i].note(test, null(potential, nudged(move.atoms, tiny), {n: moved[n] for n in kept}))
-    if not found:
+                error = q.difference(moved[name], move.expected(q, value), len(move.atoms))
+                errors[name][i].append((move.label, error))
+            if k == 0 and test in ROUNDED_AGAIN and kept:
+                reference.floors[i].note(test, null(potential, nudged(move.atoms, tiny), {n: moved[n] for n in kept}))
+    if not errors:
         return _WHY[test] if not applies else "the calculator gives no finite result"
-    return [_row(potential.quantities[name], test, errors, known, sampling) for name, errors in found.items()]
+    return [_row(potential.quantities[name], test, each, reference, sampling) for name, each in errors.items()]
 
 
-ROUNDED_ANEW = ("rotation", "reflection", "translation", "lattice translation", "supercell")
-"""Tests whose own moves have a null; renumbering changes the order of sums alone, and has those of the others."""
+ROUNDED_AGAIN = ("rotation", "reflection", "translation", "lattice translation", "supercell")
+"""Tests whose moves have their own null; renumbering changes only the order of sums, and uses those of the others."""
 _WHY = {
     "lattice translation": "no structure is periodic",
     "supercell": f"no structure is periodic with at most {_LARGEST // 2} atoms",
@@ -280,7 +280,7 @@ _WHY = {
 def _moves(test: str, atoms: Atoms, matrices: np.ndarray, count: int, rng: np.random.Generator) -> list[Move]:
     if test in ("rotation", "reflection"):
         sign = 1 if test == "rotation" else -1
-        return [turned(atoms, sign * R, _label(R, sign)) for R in matrices]
+        return [rotated(atoms, sign * R, _label(R, sign)) for R in matrices]
     if test == "translation":
         return [translated(atoms, rng) for _ in range(count)]
     if test == "lattice translation":
@@ -291,10 +291,10 @@ def _moves(test: str, atoms: Atoms, matrices: np.ndarray, count: int, rng: np.ra
     return [] if move is None else [move]
 
 
-def _row(q: Quantity, test: str, errors: _Errors, known: Known, sampling: Sampling) -> Row:
+def _row(q: Quantity, test: str, errors: _Errors, reference: Reference, sampling: Sampling) -> Row:
     order, count = sorted(errors), min(map(len, errors.values()))
     every = np.array([[e for _, e in errors[i][:count]] for i in order]).T
-    return QuantityTest(
+    return Trial(
         test=test,
         quantity=q.name,
         unit=q.unit,
@@ -302,12 +302,12 @@ def _row(q: Quantity, test: str, errors: _Errors, known: Known, sampling: Sampli
         moves=count,
         # of all poses, also of those beyond the rectangle where others have none
         worst=[max(errors[i], key=lambda pair: pair[1]) for i in order],
-        floors=known.floors_of(q.name, order, test),
-        tolerance=known.tolerances[q.name],
+        floors=reference.floors_of(q.name, order, test),
+        tolerance=reference.tolerances[q.name],
         errors=every,
         mean=sampling.mean,
-        scales=known.scales(q),
-        blind=[known.shows_nothing(q, test, i) for i in order],
+        scales=reference.scales(q),
+        blind=[reference.shows_nothing(q, test, i) for i in order],
     ).decided()
 
 

@@ -1,11 +1,11 @@
-"""Structures: read from files, moved as physics does not notice, and whether they differ from their mirror images.
+"""Structures: reading files, symmetry moves, and chirality.
 
-Rotation and reflection turn the cell with the positions. A reflection R = −Q keeps the cell's handedness: −R a is
+Rotation and reflection transform the cell with the positions. A reflection R = −Q keeps the cell's handedness: −R a is
 written Q a, the same lattice.
 
-Chirality is seen by random smooth pseudoscalars, which vanish where a structure is its own mirror image:
+Chirality is tested by random smooth pseudoscalars, which vanish if a structure is its own mirror image:
 χ = Σ_i w(Z_i) det(a_i, b_i, c_i),  a_i = Σ_j α(Z_j) exp(−r_ij/λ) (1 − r_ij²/R²)² d_ij, and b, c likewise: no rotation,
-shift or renumbering changes it, and a reflection turns its sign.
+shift or renumbering changes it, and a reflection changes its sign.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ def read_structures(path: str, limit: int | None = None, seed: int = 0) -> list[
     if Path(path).suffix.lower() in _PICKLES:
         raise InvalidArgumentError("structures", path, "no pickle, which runs any code when it is loaded")
     try:
-        found = read(path, index=":")
+        structures = read(path, index=":")
     except Exception as error:  # whatever ASE's many readers raise
         raise InvalidArgumentError("structures", path, "a file that ASE reads", first_line(error)) from None
-    if not found:
+    if not structures:
         raise InvalidArgumentError("structures", path, "at least one structure in it")
-    if limit is None or limit >= len(found):
-        return list(found)
+    if limit is None or limit >= len(structures):
+        return list(structures)
     if limit < 1:
         raise InvalidArgumentError("limit", limit, "at least 1")
-    rows = np.sort(np.random.default_rng(seed).choice(len(found), limit, replace=False))
-    return [found[i] for i in rows]
+    rows = np.sort(np.random.default_rng(seed).choice(len(structures), limit, replace=False))
+    return [structures[i] for i in rows]
 
 
 _CUTOFF = 6.0  # Å
 _DRAWS = 3
-_CANCELLED, _ROUNDING = 1e-6, 1e-15  # of the sum of |χ_i|, and of the largest that they could be
+_CANCELLED, _ROUNDING = 1e-6, 1e-15  # of the sum of |χ_i|, and of its upper bound
 
 
 def chiral(atoms: Atoms) -> bool:
-    """Whether some of a few random pseudoscalars does not vanish; what lies within their rounding counts as none."""
+    """Whether one of a few random pseudoscalars is nonzero beyond rounding."""
     from ase.neighborlist import neighbor_list
 
     if len(atoms) < 2:
@@ -80,7 +80,7 @@ def chiral(atoms: Atoms) -> bool:
 
 
 def _cutoff(atoms: Atoms) -> float:
-    """Molecules are seen whole."""
+    """The cutoff radius, which covers a whole molecule."""
     if any(atoms.pbc):
         return _CUTOFF
     return max(_CUTOFF, 1.5 * float(np.linalg.norm(np.ptp(atoms.positions, axis=0))))
@@ -89,8 +89,8 @@ def _cutoff(atoms: Atoms) -> float:
 Expected = Callable[[Quantity, np.ndarray], np.ndarray]
 _FAR = 5.0  # Å, how far structures are shifted
 _TINY = 3e-6
-"""How far, in Å and radians, structures are moved to round them anew: some roundings of positions in single precision,
-and so little that a broken symmetry changes by a millionth of itself."""
+"""Size in Å and radians of a move that only rounds structures again: some roundings of positions in single precision,
+which change a broken symmetry by a millionth of itself."""
 _VECTORS = ("momenta", "initial_magmoms")
 
 
@@ -103,8 +103,8 @@ class Move:
     expected: Expected
 
 
-def turned(atoms: Atoms, R: np.ndarray, label: str) -> Move:
-    """Positions and cell turned by an orthogonal matrix."""
+def rotated(atoms: Atoms, R: np.ndarray, label: str) -> Move:
+    """Positions and cell rotated by an orthogonal matrix."""
     moved = free(atoms)
     moved.set_cell(np.asarray(atoms.cell) @ (R * np.sign(np.linalg.det(R))).T, scale_atoms=False)
     moved.positions[:] = atoms.positions @ R.T
@@ -112,7 +112,7 @@ def turned(atoms: Atoms, R: np.ndarray, label: str) -> Move:
         if name in moved.arrays and moved.arrays[name].ndim == 2:
             axial = np.linalg.det(R) if name == "initial_magmoms" else 1.0
             moved.arrays[name][:] = axial * atoms.arrays[name] @ R.T
-    return Move(label, moved, lambda q, v: q.turned(v, R))
+    return Move(label, moved, lambda q, v: q.rotated(v, R))
 
 
 def translated(atoms: Atoms, rng: np.random.Generator) -> Move:
@@ -138,13 +138,13 @@ def lattice_translated(atoms: Atoms, rng: np.random.Generator, wrap: bool) -> Mo
 
 
 def nudged(atoms: Atoms, rng: np.random.Generator) -> Move:
-    """Turned by a tiny angle and shifted by a tiny vector."""
+    """Rotated by a tiny angle and shifted by a tiny vector."""
     a, shift = _TINY * rng.normal(size=3), _TINY * rng.normal(size=3)
     R = expm(np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]]))
-    move = turned(atoms, R, "nudged")
+    move = rotated(atoms, R, "nudged")
     move.atoms.positions += shift
     moved = _dipole_shifted(atoms, shift)
-    return Move("nudged", move.atoms, lambda q, v: moved(q, q.turned(v, R)))
+    return Move("nudged", move.atoms, lambda q, v: moved(q, q.rotated(v, R)))
 
 
 def permuted(atoms: Atoms, rng: np.random.Generator) -> Move | None:

@@ -1,4 +1,4 @@
-"""What continuous integration asks of a report: limits on errors and agreement."""
+"""Checks for continuous integration: limits on errors and agreement."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from equitangents.keywords import unknown
 
 @dataclass(frozen=True)
 class Check:
-    """One demand, and whether the report meets it."""
+    """One limit, and whether the report meets it."""
 
     name: str
     passed: bool
     value: str
-    """What was found; where it is undecided, why and what would decide it."""
+    """The measured value; for an undecided check, why and what would decide it."""
     undecided: bool = False
-    """Whether it is not met because the report does not decide it."""
+    """Whether it is not met because the report is undecided."""
 
 
 def below(report: Findings, limit: float) -> Check:
-    """Whether the headline's mean error is at most `limit`, on the data and off them, and the report can tell."""
+    """Whether the headline's mean error is known to be at most `limit`, on the data and off it."""
     name, headline = f"error ≤ {number(limit)}", report.headline
     if report.unscaled and report.reason == "vanishing":
         return _undecided(name, "vanishing")
-    found, by = headline.standing(limit)
+    stands, by = headline.standing(limit)
     value = f"{interval(by)} {report.unit}"
-    if found == "above" or (_tolerated(report, limit) and report.verdict == "broken"):
+    if stands == "above" or (_tolerated(report, limit) and report.verdict == "broken"):
         return Check(name, False, value)
     elsewhere = above(report.sets, limit)
     if elsewhere:
         return Check(name, False, f"off the data, {elsewhere[0].name}: {interval(elsewhere[0].judged)} {report.unit}")
-    open_ = _open(report, found, headline.floor, limit)
+    open_ = _open(report, stands, headline.floor, limit)
     if open_ is None and _tolerated(report, limit) and report.verdict == "undecided":
         open_ = report.reason
     return Check(name, True, value) if open_ is None else _undecided(name, open_)
@@ -47,18 +47,18 @@ def _undecided(name: str, why: Reason) -> Check:
 
 
 def _tolerated(report: Findings, limit: float) -> bool:
-    """Whether the report judged by a tolerance that is no less strict: what does not keep it keeps no such limit."""
+    """Whether the report used a tolerance at least as large as the limit."""
     tolerance = report.headline.tolerance
     return tolerance is not None and limit <= tolerance
 
 
-def _open(report: Findings, found: Standing, floor: float, limit: float) -> Reason | None:
-    """Why an error that is not above a limit does not show that the limit is kept; None where it does."""
+def _open(report: Findings, stands: Standing, floor: float, limit: float) -> Reason | None:
+    """Why an error not above a limit is undecided; None if it is below the limit."""
     if report.undefined:
         return "not finite"
     if report.reason in ("constant", "spread", "unmoved inputs"):
         return report.reason
-    if found != "open":
+    if stands != "open":
         return None
     if FACTOR * floor <= limit:
         return "interval"
@@ -67,7 +67,7 @@ def _open(report: Findings, found: Standing, floor: float, limit: float) -> Reas
 
 def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
     """Whether outputs are below limits of their own: by the output's name, or by that of the action, "invariant"."""
-    found = []
+    checks = []
     for name, limit in limits.items():
         outputs = [o for o in report.contract.outputs if name in (o.name, o.action)]
         if not outputs:
@@ -79,8 +79,8 @@ def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
             why = None if stands == "above" else _open(report, stands, o.floor, limit)
             why = "vanishing" if o.vanishes and o.scale is None else why
             value = f"{interval(o.judged)} {report.unit_of(o)}"
-            found.append(Check(title, stands == "within", value) if why is None else _undecided(title, why))
-    return found
+            checks.append(Check(title, stands == "within", value) if why is None else _undecided(title, why))
+    return checks
 
 
 def agrees(report: Findings, least: float) -> Check:

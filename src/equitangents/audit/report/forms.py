@@ -1,4 +1,4 @@
-"""The forms of a report, whatever it is of: text, JSON, Markdown, JUnit's XML, one HTML page."""
+"""Output formats of a report: text, JSON, Markdown, JUnit XML, one HTML page."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def markdown_table(table: Table) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown shows as it is, on one line: names of models, files and rows may hold anything."""
+    """Text escaped for Markdown, on one line; names of models, files and rows may hold anything."""
     return escape(_ACTIVE.sub(r"\\\g<0>", " ".join(text.splitlines())))
 
 
@@ -68,14 +68,14 @@ _SIGNS: dict[State, str] = {"holds": "✅", "fails": "❌", "undecided": "❔"}
 
 @dataclass(frozen=True)
 class Content:
-    """What the forms of a report show besides its first line."""
+    """The content of a report after its first line."""
 
     title: str
     """What kind of report it is."""
     name: str
-    """That of the model."""
+    """Name of the model."""
     tables: list[Table]
-    """Those of the summary, that of all that a reader acts on first."""
+    """Tables of the summary, the main one first."""
     cases: list[Check]
     """The test cases of JUnit's XML."""
     sections: Callable[[], list[Section]]
@@ -83,13 +83,13 @@ class Content:
 
 
 class WrittenReport(ABC):
-    """A report that can be written down: a first line, tables, test cases and sections, the same in every form."""
+    """A report with a first line, tables, test cases and sections, the same in every format."""
 
     verdict: Any
 
     @property
     def state(self) -> State:
-        """What the verdict comes to."""
+        """The verdict in one of three states."""
         return "holds" if self.verdict in _HOLDS else "fails" if self.verdict in ("broken", "fails") else "undecided"
 
     @property

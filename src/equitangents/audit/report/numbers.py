@@ -1,9 +1,9 @@
-"""Errors of an audit as a report shows them: means with intervals, spreads, floors, and the units that they are in.
+"""Errors of an audit as a report shows them: means with intervals, distributions, noise floors, and units.
 
 Errors are relative: ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖. Those called `judged` are in the unit of the headline, which
-may be the spread between inputs, or probability, instead; the verdict follows from these. A floor is the error that a
-perfectly equivariant function would show all the same, because arrays are resampled, numbers rounded, or the function
-is random.
+may instead be the standard deviation over inputs ("spread") or probability; the verdict follows from these. A noise
+floor is the error that a perfectly equivariant function would show, because arrays are resampled, numbers rounded, or
+the function is random.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ UNITS: dict[str, str] = {
     "probability": "of probability",
     "share": "as a share",
 }
-"""What a percentage is of; the spread is that of outputs between inputs and moved copies."""
+"""What a percentage is of; the spread is the standard deviation over inputs and moved copies."""
 
 FACTOR = 2.0
-"""An error up to this many floors is explained by them."""
+"""An error up to this many noise floors is explained by noise."""
 Standing = Literal["within", "above", "open"]
 
 
@@ -73,8 +73,8 @@ def standing(error: MeanEstimate, floor: float, limit: float | None = None) -> S
 
 
 @dataclass(frozen=True)
-class Spread:
-    """How a relative error is distributed over inputs and elements."""
+class Distribution:
+    """Distribution of a relative error over inputs and elements."""
 
     estimate: MeanEstimate
     q05: float
@@ -84,7 +84,7 @@ class Spread:
 
     @property
     def bounded(self) -> MeanEstimate:
-        """The mean and its interval; where there is none, the median and the worst error are its ends."""
+        """The mean and its interval; without one, from the median to the worst error."""
         e = self.estimate
         low, high = self.median if math.isnan(e.low) else e.low, self.worst if math.isnan(e.high) else e.high
         return MeanEstimate(e.mean, low, high)
@@ -131,7 +131,7 @@ def folded(text: str, most: int = 48) -> str:
 
 
 NAMED = 4
-"""So many elements are named."""
+"""Elements named at most."""
 
 
 def listed(names: Sequence[str]) -> str:

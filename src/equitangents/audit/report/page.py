@@ -1,4 +1,4 @@
-"""The sections of a report's page: its tables, the errors by element as a figure, pictures of inputs, and settings."""
+"""Sections of a report's page: tables, a figure of the errors by element, pictures of inputs, and settings."""
 
 from __future__ import annotations
 
@@ -34,39 +34,39 @@ _MEMBERS = (
 
 def sections(report: Findings) -> list[Section]:
     """The sections of the page."""
-    return [section for part in (_found, _elements, _witness, _layers, _ensemble, _tested, _settings)
+    return [section for part in (_findings, _elements, _witness, _layers, _ensemble, _tested, _settings)
             for section in part(report)]  # fmt: skip
 
 
-def _found(report: Findings) -> Iterator[Section]:
+def _findings(report: Findings) -> Iterator[Section]:
     yield Section("Findings", shown=[table(report)])
 
 
 def _elements(report: Findings) -> Iterator[Section]:
-    turned = all(e.angle is not None for e in report.elements)
+    by_rotation = all(e.angle is not None for e in report.elements)
     by_angle, by_error = lambda e: e.angle % 360, lambda e: -e.judged.estimate.mean
-    order = (lambda e: e.parameter) if not report.contract.law else by_angle if turned else by_error
-    found = sorted(report.elements, key=order)
+    order = (lambda e: e.parameter) if not report.contract.law else by_angle if by_rotation else by_error
+    elements = sorted(report.elements, key=order)
     rows = [
         [folded(e.label), interval(e.judged.estimate), number(e.judged.median), number(e.judged.worst),
          number(e.judged_floor), number(e.error.estimate.mean), number(e.same_prediction),
          " ".join(["above"] * bool(e.above) + ["resampled"] * (not e.exact))]
-        for e in found
+        for e in elements
     ]  # fmt: skip
     head = ["element", "mean error", "median", "worst", "noise floor", "mean of ‖f(x)‖", "same prediction", ""]
     shown: list[Figure | Table] = [
-        Figure("elements", _POINTS, _drawn(found[:_MOST_DRAWN], report.unit)),
+        Figure("elements", _POINTS, _drawn(elements[:_MOST_DRAWN], report.unit)),
         Table(f"Elements, errors {report.unit}", head, rows),
     ]
     yield Section("Error by group element", [_ERRORS], shown)
 
 
-def _drawn(found: Sequence[ElementResult], unit: str) -> str:
+def _drawn(elements: Sequence[ElementResult], unit: str) -> str:
     """Mean, 5 to 95 % of the inputs and floor of every element, one place for each."""
     with canvas(height=2.8) as figure:
         axes: Axes = figure.add_subplot()
-        at, few = np.arange(len(found)), len(found) <= _LABELLED
-        rows = [(e.judged.estimate.mean, e.judged.q05, e.judged.q95, e.judged_floor) for e in found]
+        at, few = np.arange(len(elements)), len(elements) <= _LABELLED
+        rows = [(e.judged.estimate.mean, e.judged.q05, e.judged.q95, e.judged_floor) for e in elements]
         mean, low, high, floor = np.array(rows).T
         axes.vlines(at, low, high, color=MEMBER.light, linewidth=3, alpha=0.55)
         axes.plot(at, mean, "o", color=BLUE.light)
@@ -74,7 +74,7 @@ def _drawn(found: Sequence[ElementResult], unit: str) -> str:
         top = np.concatenate([mean, high, floor])
         axes.set_ylim(0, 1.05 * float(np.max(top, where=np.isfinite(top), initial=0.0)) or 1.0)
         axes.set_ylabel(f"error {unit}")
-        axes.set_xticks(at if few else [], [folded(e.label, 14) for e in found] if few else [])
+        axes.set_xticks(at if few else [], [folded(e.label, 14) for e in elements] if few else [])
         axes.set_xlabel("" if few else "elements, by their angle or the largest error first")
         return inline_figure(figure, "audit-elements")
 
@@ -102,12 +102,12 @@ def _layers(report: Findings) -> Iterator[Section]:
 
 
 def _ensemble(report: Findings) -> Iterator[Section]:
-    found = report.ensemble
-    if found is not None and found.sizes:
+    ensemble = report.ensemble
+    if ensemble is not None and ensemble.sizes:
         rows = [
-            [str(s.members), interval(s.squared_error, format_number), format_number(s.fitted)] for s in found.sizes
+            [str(s.members), interval(s.squared_error, format_number), format_number(s.fitted)] for s in ensemble.sizes
         ]
-        rows.append(["∞", interval(found.limit.squared, format_number), ""])
+        rows.append(["∞", interval(ensemble.limit.squared, format_number), ""])
         yield Section("Members and their mean", [_MEMBERS], [Table("", ["members M", "measured", "fitted law"], rows)])
 
 
@@ -150,7 +150,7 @@ def _image(point: OrbitPoint, layout: str | None) -> np.ndarray | None:
         image = np.moveaxis(image, 0, -1)
     if image.ndim != 3:
         return None
-    # Other numbers of channels have no colours of their own: their mean is shown.
+    # other numbers of channels have no colours, and their mean is shown
     return image if image.shape[-1] in (1, 3) else image.mean(axis=-1, keepdims=True)
 
 

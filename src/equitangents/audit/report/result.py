@@ -1,4 +1,4 @@
-"""The report of an audit: what was found, as the object of its JSON, the ways to write it down, and what to cite."""
+"""The report of an audit: the object of its JSON, its output formats, and what to cite."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FORMAT: Literal["equitangents.audit/3"] = "equitangents.audit/3"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AuditReport(WrittenReport, Findings):
-    """Everything that an audit found; made by `equitangents.audit`, written by `to_json`, `to_html`, `to_markdown`.
+    """The results of an audit; made by `equitangents.audit`, written by `to_json`, `to_html`, `to_markdown`.
 
-    Lists and numbers of the JSON are the attributes, under the same names. `errors` holds the table behind them,
-    one row an element, one column an input, and is not written.
+    Its attributes are the entries of the JSON. `errors`, the table of errors by element (rows) and input (columns), is
+    not written.
     """
 
     @property
@@ -31,7 +31,7 @@ class AuditReport(WrittenReport, Findings):
         return first_line(self)
 
     def content(self) -> Content:
-        """Its tables, test cases and page: one case an output, and one a set off the data that fails."""
+        """Tables, test cases and page: one case per output, and one per set off the data that fails."""
         value = lambda o: f"{interval(o.judged)} {self.unit_of(o)}, {listed(o.fails_under)}"
         cases = [Check(f"{o.name} ({o.action})", not o.fails_under, value(o)) for o in self.contract.outputs]
         if self.verdict == "equivariant on its data":
@@ -48,9 +48,8 @@ class AuditReport(WrittenReport, Findings):
     def remedy(self, name: str = "average") -> AnyModel:
         """The model averaged over the group, f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x), a function of a batch.
 
-        One evaluation for every element. Equivariant to rounding where the group moves inputs exactly; of resampled
-        inputs as far as interpolation allows. Groups of infinitely many elements, means of class numbers, and outputs
-        that would be the same for all inputs: InvalidArgumentError.
+        One evaluation per element. Equivariant to rounding if the group moves inputs exactly, else up to interpolation.
+        Raises InvalidArgumentError for infinite groups, class numbers, and outputs that would be equal for all inputs.
 
         Args:
             name: "average".
@@ -58,9 +57,9 @@ class AuditReport(WrittenReport, Findings):
         if name != "average":
             raise InvalidArgumentError("name", name, "'average'")
         if not self.contract.law:
-            raise InvalidArgumentError("transforms form no group; remedies are for groups")
+            raise InvalidArgumentError("name", name, "a remedy for a group", "transforms form no group")
         if self.averaged is None:
-            raise InvalidArgumentError("the report has no model: it was not made by an audit in this process")
+            raise InvalidArgumentError("name", name, "a report with its model", "it was not made in this process")
         for part in self.missing:
             if part.section == AVERAGING:
                 raise InvalidArgumentError("remedy", name, "one that is offered", part.reason)
@@ -74,7 +73,7 @@ PROCRUSTES = "Schönemann, A Generalized Solution of the Orthogonal Procrustes P
 
 
 def cited(report: Findings) -> list[str]:
-    """What to cite for an audit that had these parts; the measures themselves first."""
+    """What to cite for an audit with these parts."""
     contract = report.contract
     needed = {
         ENSEMBLES: True,

@@ -45,8 +45,8 @@ def first_line(report: Findings) -> str:
 
 
 def table(report: Findings) -> Table:
-    """The table of all that a reader acts on."""
-    parts = (_decision, _errors, _outputs, _beside, _causes, _helps, _sample)  # in the order in which they are read
+    """The main table of the report."""
+    parts = (_decision, _errors, _outputs, _off_data, _causes, _helps, _sample)  # in the order in which they are read
     return Table("", HEAD, [row for part in parts for row in part(report)], text=True)
 
 
@@ -56,7 +56,7 @@ def _row(label: str, of: str = "", value: str = "", interval: str = "", floor: s
 
 
 def _measured(label: str, of: str, error: MeanEstimate, unit: str, floor: float | None = None) -> list[str]:
-    """A row of a mean with its interval, beside its floor."""
+    """A row of a mean with its interval and noise floor."""
     return [label, of, number(error.mean), ends(error), number(floor), unit]
 
 
@@ -70,13 +70,13 @@ def _decision(report: Findings) -> Iterator[list[str]]:
 
 
 def _errors(report: Findings) -> Iterator[list[str]]:
-    headline, spread = report.headline, report.relative.error_by_spread
+    headline, by_spread = report.headline, report.relative.error_by_spread
     if not report.unscaled:
         yield _measured("error", "", headline.error.estimate, report.unit, headline.floor)
     if headline.unit == "spread":
         yield _measured("error", "", report.error.estimate, UNITS["norm"], report.floor)
-    if headline.unit == "norm" and spread is not None:
-        yield _measured("error", "", spread.estimate, UNITS["spread"], report.relative.floor_by_spread)
+    if headline.unit == "norm" and by_spread is not None:
+        yield _measured("error", "", by_spread.estimate, UNITS["spread"], report.relative.floor_by_spread)
     if headline.steady is not None:
         yield _measured("error without rounding", "", headline.steady, UNITS[headline.steady_unit or headline.unit])
     if (w := report.witness) is not None:
@@ -122,7 +122,7 @@ def _outputs(report: Findings) -> Iterator[list[str]]:
 MATCHED = {"iou": "IoU of matched boxes", "missed": "items missed", "extra": "items extra"}
 
 
-def _beside(report: Findings) -> Iterator[list[str]]:
+def _off_data(report: Findings) -> Iterator[list[str]]:
     for s in report.sets[1:]:
         yield _measured("off the data", s.name, s.judged, report.unit, s.judged_floor)
 
@@ -142,7 +142,7 @@ def _causes(report: Findings) -> Iterator[list[str]]:
 
 
 def _of_rule(rule: RuleResult) -> Iterator[list[str]]:
-    """The rule by which one output moves, its error and that without it, and how to give it by hand."""
+    """The rule of one output, the errors with and without it, and the equivalent output_action."""
     name = folded(rule.output)
     yield _row("rule of outputs", name, rule.rule if rule.found else "none found")
     if rule.error is not None:
@@ -181,5 +181,5 @@ def _sample(report: Findings) -> Iterator[list[str]]:
 
 
 def above(sets: Sequence[SetResult], limit: float | None) -> list[SetResult]:
-    """The sets off the data whose error is above a limit, and above what their floors explain."""
+    """The sets off the data whose error is above a limit and their noise floors."""
     return [s for s in sets if s.kind != "data" and s.above and standing(s.judged, s.judged_floor, limit) == "above"]

@@ -1,7 +1,4 @@
-"""What an audit tests and finds, and how it went, as small records: each class is one object of the report's JSON.
-
-The units of their numbers are those of `numbers.py`.
-"""
+"""Records of an audit: each class is one object of the report's JSON. Units are those of `numbers.py`."""
 
 from __future__ import annotations
 
@@ -14,11 +11,11 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents._types import Element
-from equitangents.audit.report.numbers import UNITS, MeanEstimate, Spread, Standing, Unit, standing
+from equitangents.audit.report.numbers import UNITS, Distribution, MeanEstimate, Standing, Unit, standing
 
 Verdict = Literal["equivariant", "equivariant within tolerance", "equivariant on its data", "broken", "undecided"]
 HOLDING: tuple[Verdict, ...] = ("equivariant", "equivariant within tolerance")
-"""The verdicts of models that are as they should be, as far as was looked."""
+"""Verdicts of models without a violation."""
 
 Reason = Literal[
     "at noise floor", "within the tolerance", "fails off the data",
@@ -43,7 +40,7 @@ REASONS: dict[Reason, str] = {
     "noise": "two evaluations of one input differ",
     "interval": "the interval holds twice the noise floor, or the tolerance",
 }
-"""Why a verdict is what it is: the code that reports and JSON hold, and what it means."""
+"""The reason of a verdict: the code in reports and JSON, and its meaning."""
 _FINER = "the model in float64, or outputs centred about their mean"
 DECIDES: dict[Reason, str] = {
     "rounding": f"{_FINER}, or a larger tolerance",
@@ -63,48 +60,46 @@ class Headline:
     """The error that the first line, the verdict and `--fail-above` use."""
 
     unit: Unit
-    """What violations are divided by: "norm": ‖f(x)‖; "spread": the root mean square distance of f(x) from its mean
-    over the inputs and their moved copies; "probability": √2, of outputs that are probabilities; "absolute":
-    output_scale, or 1; "classes": outputs are class numbers, and the error is the share of them that changes; "share":
-    the error is one by itself, of pixels or boxes, as `compared` of the outputs says."""
-    error: Spread
+    """The divisor of violations: "norm": ‖f(x)‖; "spread": the standard deviation of f(x) over the inputs and their
+    moved copies; "probability": √2, for outputs that are probabilities; "absolute": output_scale, or 1; "classes": 1,
+    for class numbers, whose error is the share that changes; "share": 1, for shares of pixels or boxes (`compared`)."""
+    error: Distribution
     """Over all inputs and elements, the identity left out; the largest over the outputs."""
     floor: float
-    """Mean over elements of their floors, in the same unit."""
+    """Mean over elements of their noise floors, in the same unit."""
     bound: float
-    """Upper end of the interval of the mean error over inputs, of the element where it is largest; where there is no
-    interval, the largest error."""
+    """Upper end of the interval of the mean error over inputs, largest over elements; without an interval, the largest
+    error."""
     asked: bool = False
-    """Whether the unit was asked for, and not found as that in which the error is larger."""
+    """Whether the user chose the unit."""
     tolerance: float | None = None
-    """The error that was called acceptable; null: none was."""
+    """The error that the user allows; null: none."""
     rounding: float = 0.0
-    """The part of the floor that is not interpolation: rounding, and the noise of a model that is random."""
+    """The part of the noise floor that is not interpolation: rounding, and the noise of a random model."""
     steady: MeanEstimate | None = None
-    """What of the error is no rounding, a root mean square over the inputs under the element where it is largest; null:
-    rounding left nothing open."""
+    """The error without rounding, a root mean square over the inputs, largest over elements; null: not needed."""
     steady_unit: Unit | None = None
-    """What `steady` is relative to: the spread between inputs, or ‖f(x)‖ where outputs have none."""
+    """The unit of `steady`: "spread", or "norm" for outputs that do not differ between inputs."""
 
     @property
     def hiding(self) -> Reason:
-        """What most of the floor is."""
+        """The larger part of the noise floor."""
         return "interpolation" if self.rounding < self.floor / 2 else "rounding"
 
     def standing(self, limit: float) -> tuple[Standing, MeanEstimate]:
-        """Where the mean error stands to a limit, and what says so: what is no rounding, if rounding leaves it open."""
+        """(standing of the mean error to a limit, the estimate that decides: without rounding if it is open)."""
         error = self.error.bounded
-        if math.isnan(self.error.estimate.high):  # of few inputs, or of few elements, under each of which there is one
+        if math.isnan(self.error.estimate.high):  # few inputs, or few elements
             error = replace(error, high=self.bound)
-        found = standing(error, self.floor, limit)
-        if found != "open" or self.steady is None or self.steady_unit not in (None, self.unit):
-            return found, self.error.estimate
+        stands = standing(error, self.floor, limit)
+        if stands != "open" or self.steady is None or self.steady_unit not in (None, self.unit):
+            return stands, self.error.estimate
         return standing(self.steady, self.floor - self.rounding, limit), self.steady
 
 
 @dataclass(frozen=True)
 class Counterexample:
-    """One moved input whose error is above its own floor, measured for it and seen again each time."""
+    """One moved input whose error is above its own noise floor in repeated evaluations."""
 
     label: str
     """The element."""
@@ -113,7 +108,7 @@ class Counterexample:
     error: float
     """In the headline's unit."""
     floor: float
-    """The floor of this input under this element, in the unit of `error`."""
+    """The noise floor of this input under this element, in the unit of `error`."""
 
 
 @dataclass(frozen=True)
@@ -122,19 +117,19 @@ class UndefinedPose:
 
     label: str
     inputs: int
-    """For how many inputs."""
+    """Number of inputs."""
     index: int
     """Row of the first of them in the sample."""
 
 
 @dataclass(frozen=True)
 class FloatFloor:
-    """What rounding alone does to the outputs, relative to their norm."""
+    """Change of the outputs by rounding, relative to their norm."""
 
     value: float
     method: Literal["float64", "perturbation", "copies", "none"]
-    """"float64": against the model in double precision; "perturbation": inputs changed by one rounding; "copies": how
-    violations differ between copies of the inputs that are changed by 1/64."""
+    """"float64": against the model in double precision; "perturbation": inputs changed by one rounding; "copies":
+    differences between violations of copies of the inputs, each changed by 1/64."""
 
 
 SetKind = Literal["data", "noise", "shuffled", "other"]
@@ -147,22 +142,22 @@ class RuleResult:
 
     output: str
     found: bool
-    """Whether its error is below a quarter of that of an invariant output under every generator, by tests that hold for
-    all rules at once."""
+    """Whether its error is below a quarter of that of an invariant output under every generator, by simultaneous
+    tests."""
     kind: Literal["permutation", "kind", "none"]
-    """"permutation": classes or channels change places; "kind": vectors, images, …; "none": no rule was found."""
+    """"permutation": of classes or channels; "kind": vectors, images, …; "none": no rule was accepted."""
     rule: str
-    """The rule in words; of outputs without a rule the one that came nearest."""
+    """The rule as text; for outputs without a rule the best candidate."""
     by_hand: str | None
-    """What to give as output_action for the same; null: only "find" gives it."""
+    """The same rule as output_action; null: there is no such value."""
     error: MeanEstimate | None
     """Mean error with this rule, on the inputs that did not fit it."""
     invariant: MeanEstimate | None
-    """Mean error of the same inputs as an invariant output."""
+    """Mean error of the same inputs for an invariant output."""
     unit: RuleUnit
-    """What both are relative to."""
+    """The unit of both."""
     agreement: MeanEstimate | None = None
-    """The share of predictions that move as the rule says, on the inputs that tested; null without classes."""
+    """The share of predictions that follow the rule, on the test inputs; null without classes."""
 
 
 @dataclass(frozen=True)
@@ -173,32 +168,32 @@ class ElementResult:
     parameter: Element
     """Replays the element: a number of the finite group, an angle in degrees, a matrix, a permutation."""
     angle: float | None
-    """Degrees, if the element is a turn of the plane; null if not."""
+    """Degrees, if the element is a rotation of the plane; else null."""
     exact: bool
     """False: the inputs were resampled."""
-    error: Spread
+    error: Distribution
     floor: float
-    """The largest of the floors: resampling, rounding, noise."""
+    """The noise floor: resampling, rounding and noise."""
     at_floor: bool
-    """Whether the error is no larger than what the floor explains."""
+    """Whether the error is explained by the noise floor."""
     same_prediction: float | None
     """Share of inputs whose predicted class stays; null if the output is not a vector of class scores."""
-    judged: Spread
+    judged: Distribution
     """The error in the headline's unit."""
     judged_floor: float
-    """The floor in the headline's unit."""
+    """The noise floor in the headline's unit."""
     above: bool
     """Whether some output fails under it."""
 
 
 @dataclass(frozen=True)
 class OrbitSection:
-    """What the model does along orbits {ρ(g)x}."""
+    """Predictions along orbits {ρ(g)x}."""
 
     same_predictions: MeanEstimate | None
     """Share of the elements, the identity left out, that keep the predicted class; null without class scores."""
     answers: int | None
-    """How many different classes were predicted; null without classes."""
+    """Number of different predicted classes; null without classes."""
 
 
 @dataclass(frozen=True)
@@ -210,11 +205,11 @@ class RelativeSection:
     task_error: float | None
     transformed_task_error: float | None
     """The task's error on transformed inputs."""
-    error_by_spread: Spread | None
-    """Violations over the spread between inputs and moved copies, the largest over the outputs; null where there is
+    error_by_spread: Distribution | None
+    """Violations over the standard deviation over inputs and moved copies, largest over outputs; null if there is
     none."""
     floor_by_spread: float | None
-    """Mean over elements of their floors, in the same unit."""
+    """Mean over elements of their noise floors, in the same unit."""
 
 
 @dataclass(frozen=True)
@@ -225,16 +220,16 @@ class SetResult:
     kind: SetKind
     inputs: int
     judged: MeanEstimate
-    """The error in the headline's unit; a spread is that between the inputs of this set."""
+    """The error in the headline's unit, with the standard deviation of this set."""
     judged_floor: float
     above: bool
-    """Whether the error lies above twice its floor and, if there is a tolerance, above that, by its interval; false of
-    errors that their floor is too large to tell. Off the data no model is called equivariant that has one."""
+    """Whether the interval of the error lies above twice its noise floor and the tolerance; false if the floor is too
+    large to decide. A model with such a set off the data is not called equivariant."""
 
 
 @dataclass(frozen=True)
 class OrbitPoint:
-    """One point of an orbit: the input as the model saw it, and what it answered."""
+    """One point of an orbit: the input, and the output of the model."""
 
     label: str
     inputs: dict[str, Any]
@@ -247,7 +242,7 @@ class OrbitPoint:
 
 @dataclass(frozen=True)
 class AuditWitness:
-    """An input and the element with which its error is largest; enough to replay it."""
+    """An input and the element with the largest error, enough to reproduce it."""
 
     index: int
     """Row of the sample."""
@@ -256,7 +251,7 @@ class AuditWitness:
     error: float
     """In the headline's unit."""
     image_layout: Literal["channels_last", "channels_first"] | None
-    """Not null: the first transformed input is an image, its channels where this says."""
+    """The layout of the first transformed input, if it is an image; else null."""
     orbit: list[OrbitPoint]
     """The identity first."""
 
@@ -270,17 +265,17 @@ class InputContract:
     """Shape of the sample, batch axis first."""
     dtype: str
     action: str
-    """What the group does to it; "none": it does not transform."""
+    """The action on it; "none": it does not transform."""
     exact: bool
     """False: the action resamples, and is one only approximately."""
 
 
 @dataclass(frozen=True)
 class Matching:
-    """How items of f(ρ(g)x) were matched with those of ρ(g)f(x); means over elements and inputs."""
+    """Matching of items of f(ρ(g)x) with those of ρ(g)f(x); means over elements and inputs."""
 
     iou: MeanEstimate | None
-    """Mean IoU of the matched boxes; null where items are no boxes, or none was matched."""
+    """Mean IoU of the matched boxes; null for items without IoU, or without matches."""
     missed: MeanEstimate | None
     """Share of the items of ρ(g)f(x) without a partner; null where there are none."""
     extra: MeanEstimate | None
@@ -289,7 +284,7 @@ class Matching:
 
 @dataclass(frozen=True)
 class OutputContract:
-    """One array that the model returns, how it should transform, and the error of that array alone."""
+    """One array that the model returns, how it should transform, and its error."""
 
     name: str
     shape: list[int]
@@ -300,51 +295,51 @@ class OutputContract:
     judged: MeanEstimate
     """The error in the headline's unit, or in the output's own, `unit`."""
     floor: float
-    """Mean over elements of its floors, in the same unit."""
+    """Mean over elements of its noise floors, in the same unit."""
     rms: float
     """Root mean square of its norm over the inputs."""
     scale: float | None
-    """The output_scale that was given for it."""
+    """Its output_scale."""
     vanishes: bool
     """Whether it is no larger than its rounding for all inputs, moved or not."""
     fails_under: list[str]
-    """Labels of the elements under which it fails: its interval lies above twice the floor, and above the tolerance."""
+    """Labels of the elements under which it fails: the interval lies above twice the noise floor and the tolerance."""
     compared: str | None
-    """What its error is, of masks of classes and of sets; null: the norm of a difference."""
+    """The measure of the error, for masks of classes and sets; null: the norm of a difference."""
     matching: Matching | None
-    """What was matched, missed and extra, where the output is a set."""
+    """Matched, missed and extra items, if the output is a set."""
     unit: Unit
-    """What `judged` is relative to: that of the headline, but for class numbers, masks and sets, outputs with an
-    output_scale, and outputs without a spread."""
+    """The unit of `judged`: that of the headline, except for class numbers, masks, sets, outputs with an output_scale,
+    and outputs that do not differ between inputs."""
 
 
 @dataclass(frozen=True)
 class ContractSection:
-    """What was tested: the group, and its actions on inputs and outputs."""
+    """The group, and its actions on inputs and outputs."""
 
     group: str
     order: int | None
     """Number of elements; null: infinitely many."""
     complete: bool
-    """True: every element was tried; false: elements were drawn at random (Haar measure)."""
+    """True: every element was tested; false: elements were drawn at random (Haar measure)."""
     elements: int
-    """How many elements were tried, the identity left out."""
+    """Number of elements tested, without the identity."""
     layout: Literal["channels_last", "channels_first"] | None
-    """Where images keep their channels; null: no input is an image."""
+    """Channel axis of images; null: no input is an image."""
     inputs: list[InputContract]
     outputs: list[OutputContract]
     law: bool
-    """False: transforms, which form no group; their strengths stand where elements do."""
+    """False: transforms, which form no group; their strengths replace elements."""
 
     @property
     def noun(self) -> str:
-        """What is tried: "element" or "strength"."""
+        """What is tested: "element" or "strength"."""
         return "element" if self.law else "strength"
 
 
 @dataclass(frozen=True)
 class ModelSection:
-    """What was audited, and whether it answers alike each time."""
+    """The model, and whether it is deterministic."""
 
     name: str
     kind: str
@@ -353,7 +348,7 @@ class ModelSection:
     """Floating-point type of the outputs."""
     device: str
     deterministic: bool
-    """False: the same batch gave two different answers."""
+    """False: the same batch gave different outputs."""
     batch_independent: bool
     """False: an input's output depends on what else is in its batch."""
     noise: float
@@ -361,7 +356,7 @@ class ModelSection:
 
 
 _ALIKE = 1e-5
-"""Members whose part of the violation is this share of the whole differ by rounding alone."""
+"""Members whose part of the violation is below this share differ only by rounding."""
 
 
 LayerReason = Literal["none", "random", "outside", "layer", "mended"]
@@ -372,7 +367,7 @@ LAYER_REASONS: dict[LayerReason, str] = {
     "layer": "features transform with the input up to this layer",
     "mended": "later layers mend what an earlier one breaks",
 }
-"""How the symmetry breaks: the code that reports and JSON hold, and what it means."""
+"""How the symmetry breaks: the code in reports and JSON, and its meaning."""
 
 
 @dataclass(frozen=True)
@@ -415,9 +410,9 @@ class EnsembleSection:
     members: int
     sizes: list[EnsembleSize]
     finite: float
-    """What more members cure: the coefficient of 1/√M."""
+    """The part that falls with more members: the coefficient of 1/√M."""
     limit: MeanEstimate
-    """What more members will not cure: the error at M → ∞."""
+    """The part that remains: the error at M → ∞."""
 
     @property
     def alike(self) -> bool:
@@ -432,7 +427,7 @@ class EnsembleSection:
 
 
 TASK = "the task's error"
-"""What is missing where the labels do not fit."""
+"""The part that is missing if the labels do not fit."""
 RemedyName = Literal["orbit averaging", "training with augmentation"]
 AVERAGING: RemedyName = "orbit averaging"
 AUGMENTATION: RemedyName = "training with augmentation"
@@ -451,13 +446,13 @@ HOW: dict[How, str] = {
 
 @dataclass(frozen=True)
 class Remedy:
-    """What one remedy would bring, and what it costs."""
+    """Effect and cost of one remedy."""
 
     name: RemedyName
     how: How
-    """How `after` is known, or why it is not."""
+    """How `after` was obtained, or why it is not known."""
     cost: int
-    """How many of `cost_unit`."""
+    """In `cost_unit`."""
     cost_unit: Literal["evaluations per input", "trainings"]
     after: MeanEstimate | None
     """The mean error with the remedy, in the headline's unit; null: not known."""
@@ -482,36 +477,35 @@ class MissingSection:
 
 @dataclass(frozen=True)
 class Timing:
-    """Where the time went."""
+    """Computing time."""
 
     total_seconds: float
     model_seconds: float
     """Inside the model."""
     evaluations: int
-    """Inputs that the model, its members, layers and changed copies were given, in all parts of the audit;
-    copies that fill up a batch count."""
+    """Inputs evaluated by the model, its members, layers and changed copies, in all parts, padding included."""
     batches: int
-    """Calls in which they were given."""
+    """Calls of the model."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Findings:
-    """All that an audit found, as its report holds it."""
+    """The results of an audit."""
 
     format: Literal["equitangents.audit/3"]
     verdict: Verdict
-    """"equivariant": every element at its floor; "equivariant within tolerance": above it, and for no element above the
-    tolerance that was given; "equivariant on its data": one of these on the data, and above both on another set;
-    "broken": some element is above its floor, and above the tolerance, or, without a tolerance, a single input is, or a
-    moved input gave NaN; "undecided": `reason` says why."""
+    """"equivariant": every element at its noise floor; "equivariant within tolerance": above it, but for no element
+    above the tolerance; "equivariant on its data": one of these on the data, and above both on another set; "broken":
+    an element (or, without a tolerance, a single input) above its noise floor and the tolerance, or NaN for a moved
+    input; "undecided": `reason` says why."""
     reason: Reason
-    """Why the verdict is what it is."""
+    """Why the verdict was reached."""
     contract: ContractSection
     model: ModelSection
-    error: Spread
-    """Relative to ‖f(x)‖, over all inputs and elements, the identity left out."""
+    error: Distribution
+    """Relative to ‖f(x)‖, over all inputs and elements without the identity."""
     floor: float
-    """Mean over elements of their floors, relative to ‖f(x)‖."""
+    """Mean over elements of their noise floors, relative to ‖f(x)‖."""
     elements: list[ElementResult]
     float_floor: FloatFloor
     orbit: OrbitSection
@@ -525,7 +519,7 @@ class Findings:
     """The worst input."""
     missing: list[MissingSection]
     settings: dict[str, Any]
-    """What was asked for of intervals, inputs a batch, and how many inputs there are."""
+    """Settings of the intervals, the batch size, and the number of inputs."""
     versions: dict[str, str]
     timing: Timing
     citations: list[str]
@@ -534,29 +528,28 @@ class Findings:
     """The error that the first line and the verdict use, and its unit."""
     errors: Float[np.ndarray, "elements inputs"] = field(metadata={"json": False})
     rules: list[RuleResult] = field(default_factory=list)
-    """How outputs move, of those of which that was asked for ("find")."""
-
+    """Fitted rules of outputs (output_action="find")."""
     averaged: Callable[..., Any] | None = field(default=None, metadata={"json": False})
-    """Makes the model with a remedy."""
+    """A function that makes the averaged model."""
     counterexample: Counterexample | None = None
-    """A single input that is far above its floor, where no mean is."""
+    """A single input far above its noise floor, if no mean is."""
     undefined: list[UndefinedPose] = field(default_factory=list)
-    """Elements under which the model gave NaN or infinite values; all errors are those of the other inputs."""
+    """Elements under which the model gives NaN or infinite values; errors are those of the other inputs."""
     unmoved: int = 0
-    """Inputs that no element moves, and that were left out, unless all are such."""
+    """Inputs that no element moves, left out unless that is all of them."""
 
     @property
     def unscaled(self) -> bool:
-        """Whether all outputs vanish, and errors are not relative to anything."""
+        """Whether all outputs vanish, so that errors are absolute."""
         return self.headline.unit == "absolute" and all(o.scale is None for o in self.contract.outputs)
 
     @property
     def unit(self) -> str:
-        """What the headline's error is relative to, "of ‖f(x)‖"."""
+        """The unit of the headline's error, "of ‖f(x)‖"."""
         return "in the outputs' own unit" if self.unscaled else UNITS[self.headline.unit]
 
     def unit_of(self, output: OutputContract) -> str:
-        """What one output's error is relative to; it may have a unit of its own."""
+        """The unit of one output's error, which may be its own."""
         if output.unit == "absolute" and output.scale is None:
             return self.unit
         return UNITS[output.unit]

@@ -89,7 +89,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     """
     n = len(training.x)
     if n < 2:
-        raise InvalidArgumentError("there is 1 training sample; leaving it out leaves nothing to train on")
+        raise InvalidArgumentError("X", n, "at least 2 samples for leaving one out", verb="has length")
     if training.settings.dynamics is not Flow and 0 < time < math.inf:
         expected = "inf or 0 for leaving samples out of gradient descent"
         raise InvalidArgumentError("time", time, expected, "take dynamics='flow' or time=inf")
@@ -121,10 +121,7 @@ def _original(training: Training) -> int:
     for i, g in enumerate(augmenting_elements(augmentation)):
         if np.ndim(g) == np.ndim(identity) and np.allclose(g, identity, rtol=0, atol=1e-9):
             return i
-    raise InvalidArgumentError(
-        "augmentation leaves out the identity, so samples are not among their own copies; leaving one out predicts at "
-        "the sample itself and needs it: add the identity to the augmentation's elements"
-    )
+    raise InvalidArgumentError("augmentation", augmentation, "one with the identity", "for leaving one out")
 
 
 def _errors_of_rows(problem: MatrixProblem, n: int, count: int, original: int, time: float) -> np.ndarray:

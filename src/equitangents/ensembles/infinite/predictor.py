@@ -49,7 +49,7 @@ _BOTH, _ONE = 0.25, 0.4  # of the memory limit: a factor in the same precision f
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How an ensemble trains: what `InfiniteEnsemble` was given.
+    """How an ensemble trains: the arguments of `InfiniteEnsemble`.
 
     method: the solver; None for "auto". points: the rows of a problem that form one sample, such as a field's; the loss
     sums over them.
@@ -172,7 +172,7 @@ class KernelPredictor(abc.ABC):
 
     @abc.abstractmethod
     def report(self, time: float) -> SolveReport:
-        """How it was solved."""
+        """Solver, residual and other facts about the solution."""
 
     def mean(self, time: float) -> MeansAtATime | None:
         """μ_t as coefficients; None if it needs kernels with whole orbits."""
@@ -224,7 +224,7 @@ class Decomposed(KernelPredictor):
             process.check(time)
 
     def report(self, time: float) -> SolveReport:
-        """How it was solved: one decomposition for each block."""
+        """Facts about the solution: one decomposition per block."""
         spectra = self.spectra
         smallest, largest = min(s.smallest for s in spectra), max(s.largest for s in spectra)
         sizes = [len(spectrum.eigenvalues) for spectrum in spectra]
@@ -340,7 +340,7 @@ class SolvedProblem(KernelPredictor):
         return self._solutions[time]
 
     def report(self, time: float) -> SolveReport:
-        """How it was solved at one time."""
+        """Facts about the solution at one time."""
         return self.solution(time).report
 
     @cached_property
@@ -371,10 +371,7 @@ class SolvedProblem(KernelPredictor):
     def _changes(self, x: DataRows, times: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield, for every time, B and (K + noise) B − 2K(X, x), (N, M); a posterior has the noise δ on its targets."""
         if not self.solver.exact:
-            raise InvalidArgumentError(
-                "solver is an approximation by some of the training inputs, which gives means only; take "
-                "solver='pcg' for variances, or fewer samples"
-            )
+            raise InvalidArgumentError("solver", self.solver.name, "an exact one or 'pcg' for variances")
         matrix = self.solver.system.matrix
         if isinstance(matrix, FeatureMatrix):
             cross, prior_cross = matrix.cross(x), cast(FeatureMatrix, self.prior or matrix).cross(x)

@@ -135,7 +135,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         """
         if x is None:
             if y is not None:
-                raise InvalidArgumentError("y is given without X; give both, or neither after fit")
+                raise InvalidArgumentError("X", None, "samples with y", "give both, or neither after fit")
             self._check_fitted()
             x, y = self._data
         return tune(self, grid, x, cast(Numbers, y))
@@ -369,14 +369,14 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
     def predict(
         self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
     ) -> np.ndarray | MeanStd:
-        """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
+        """Mean (M, outputs), or (M,) for 1-d y, optionally with the std (M,) or the covariance (M, M) of one output.
 
         `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every
         result. For fields the mean is (M, *positions, outputs), the std (M, *positions), and the covariance
         (M, *positions, M, *positions); MemoryLimitError if it does not fit.
         """
         if return_std and return_cov:
-            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
+            raise InvalidArgumentError("return_cov", return_cov, "False with return_std=True")
         x, times, single = self._check_query(x, time)
         # the covariance first: what is too large is refused before anything is computed
         uncertainty = self._training.covariances(x, times, diagonal=return_std) if return_std or return_cov else None

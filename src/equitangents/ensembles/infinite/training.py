@@ -81,12 +81,12 @@ class Training:
 
     @property
     def equivariant(self) -> bool:
-        """Whether outputs are equivariant: no copies are rows of others, and orbits are inputs like any."""
+        """Whether outputs are equivariant: no copies are rows of others, and orbits need no special treatment."""
         return self.positions is not None and self.positions.equivariant
 
     @property
     def size(self) -> str:
-        """How many rows there are, as formulas call it."""
+        """The number of rows as a formula."""
         return "N" if self.positions is None else "Nd" if self.equivariant else "NP"
 
     @property
@@ -112,7 +112,7 @@ class Training:
 
     @property
     def by_irreps(self) -> bool:
-        """Whether the covariance's problem is an `IrrepProblem`: copies say something new to an invariant kernel."""
+        """Whether the covariance's problem is an `IrrepProblem`: an invariant kernel whose copies add information."""
         return self.formulation in ("averages", "irreps")
 
     @cached_property
@@ -163,7 +163,7 @@ class Training:
         return self.with_settings(replace(self.settings, method=Eigh(), held=held))
 
     def with_settings(self, settings: TrainingSettings) -> Training:
-        """The kernel and data of this one with another ridge or learning rate: what is decomposed already stays so."""
+        """The same kernel and data with another ridge or learning rate; decompositions are reused."""
         assert settings.field == self.settings.field
         settings = replace(settings, points=self.settings.points)
         training = replace(self, settings=settings)
@@ -250,7 +250,7 @@ class Training:
         return irrep_problem.solve(*data, self.irreps, solved, labelled_only=labelled_only)
 
     def _explicit(self) -> KernelPredictor:
-        """Trained on all copies one by one, each with all its rows."""
+        """The problem of all copies, each with all its rows."""
         n, sampled = len(self.x), getattr(self.augmentation, "weights", None)
         weights = np.ones(len(augmenting_elements(self.augmentation))) if sampled is None else sampled
         copies, total = len(weights), len(weights) * len(self.rows)
@@ -269,7 +269,7 @@ class Training:
     def _orbit_group(self) -> Group:
         """The augmentation's group; InvalidArgumentError if there is none."""
         if not isinstance(self.augmentation, Action):
-            raise InvalidArgumentError("orbits are those of the augmentation's group; this ensemble has no such group")
+            raise InvalidArgumentError("augmentation", self.augmentation, "an action of a group, for its orbits")
         return self.augmentation.group
 
     def _by_element(self, values: np.ndarray) -> np.ndarray:
@@ -339,7 +339,7 @@ def _labels_of_points(training: Training) -> np.ndarray:
 
 
 def _formulation(training: Training) -> tuple[str, str | None]:
-    """Which problem gives the mean, and why the explicit one has to be solved, if it has."""
+    """(the problem that gives the mean, the reason if it is the explicit one)."""
     kernel, action = training.kernel, training.augmentation
     if action is None:
         return "dense", None

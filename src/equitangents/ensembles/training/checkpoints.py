@@ -113,7 +113,7 @@ class CheckpointStore:
         return None
 
     def write(self, snapshot: Snapshot) -> None:
-        """Write a checkpoint, whole or not at all. StoreError where that fails."""
+        """Write a checkpoint atomically; StoreError on failure."""
         held = EncodedValue(vars(snapshot))
         about = {"format": FORMAT, "fingerprint": self._fingerprint, "snapshot": held.tree}
         try:
@@ -165,11 +165,9 @@ def run_directory(directory: Path, first: int, members: int) -> Path:
     """
     others = [end + 1 - begin for begin, end in _runs(directory) if begin == first and end != first + members - 1]
     if others:
-        raise InvalidArgumentError(
-            f"checkpoint_dir {directory} is written in parts, of which one has {others[0]} members from member {first} "
-            f"on, this run {members}; take the same members (more can be added with extend) and members_per_chunk, or "
-            "another directory"
-        )
+        expected = f"chunks of {members} members, and one from member {first} on has {others[0]}"
+        remedy = "take the same members (extend adds more) and members_per_chunk, or another directory"
+        raise InvalidArgumentError("checkpoint_dir", str(directory), expected, remedy)
     return directory / f"members-{first}-{first + members - 1}"
 
 

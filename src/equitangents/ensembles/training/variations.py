@@ -180,7 +180,7 @@ class NNGPPosterior(_Posterior):
     """
 
     def transformation(self, base: optax.GradientTransformation, rows: int) -> optax.GradientTransformation:
-        """Gradients of all layers but the last are dropped, and so are the steps of weight decay, which needs none."""
+        """`base` with gradients and weight decay only in the last layer."""
         frozen = optax.stateless(lambda updates, _: (*jax.tree.map(jnp.zeros_like, updates[:-1]), updates[-1]))
         return optax.chain(frozen, super().transformation(base, rows), frozen)
 

@@ -1,7 +1,7 @@
 """Activation kernels: E[φ(u)φ(v)] and E[φ'(u)φ'(v)] of two Gaussian variables.
 
-Each carries the squared distance d = q1 + q2 - 2k rather than the covariance k, so that nearly equal inputs keep all
-their digits, and each is differentiable, without NaN, also at equal and at zero inputs.
+They use the squared distance d = q1 + q2 - 2k instead of the covariance k, which keeps all digits for nearly equal
+inputs, and are differentiable, without NaN, also at equal and at zero inputs.
 """
 
 from equitangents.kernels.duals.elementary import (

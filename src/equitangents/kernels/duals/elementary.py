@@ -7,12 +7,12 @@ The Gabor function e^{-x²} sin x is the sine under a Gaussian weight. With m = 
 Δ = (1 + 2 q1)(1 + 2 q2) - 4k² = 1 + 2(q1 + q2) + 4m, the weighted variances are (q + 2m)/Δ and the weighted covariance
 is k/Δ: E[φ(u)φ(v)] = e^{-h} sinh(k/Δ)/√Δ, h half the sum of these variances.
 
-A polynomial φ(x) = Σ_j c_j x^j, in finite sums (Mehler's formula): with a_n(q) = E[φ⁽ⁿ⁾(u)] of u ~ N(0, q),
-E[φ(u)φ(v)] = Σ_n kⁿ/n! a_n(q1) a_n(q2), and E[φ'(u)φ'(v)] from n ≥ 1 alike. The distance is summed over moments of
+A polynomial φ(x) = Σ_j c_j x^j, in finite sums (Mehler's formula): with a_n(q) = E[φ⁽ⁿ⁾(u)] for u ~ N(0, q),
+E[φ(u)φ(v)] = Σ_n kⁿ/n! a_n(q1) a_n(q2), and E[φ'(u)φ'(v)] likewise from n ≥ 1. The distance is summed over moments of
 u - v and (u + v)/2, so that nearly equal inputs keep their digits.
 
-Normalisation over channels of a Gaussian field: K' = K/√((q1 + ε)(q2 + ε)), Θ' = Θ/√((q1 + ε)(q2 + ε)). A constant
-that is added changes no distances and derivatives, only moments.
+Normalisation over channels of a Gaussian field: K' = K/√((q1 + ε)(q2 + ε)), Θ' = Θ/√((q1 + ε)(q2 + ε)). An additive
+constant changes only moments, not distances and derivatives.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ExpDual(Traits):
 
     @property
     def grows(self) -> bool:
-        """True: faster than any power."""
+        """True: φ grows faster than any power."""
         return True
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
@@ -162,8 +162,8 @@ class GaborDual:
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ'].
 
-        φ(u)φ(v) = e^{-u²-v²} (cos(u-v) - cos(u+v))/2, so the distance is half the difference of two others: that of
-        the cosines of u - v, which is a Gaussian's and a term more, and that of the cosines of u + v.
+        φ(u)φ(v) = e^{-u²-v²} (cos(u-v) - cos(u+v))/2, so the distance is half the difference of two others: that of the
+        cosines of u - v, which is a Gaussian's plus one term, and that of the cosines of u + v.
         """
         k, r = (q1 + q2 - d) / 2, safe_sqrt(q1) * safe_sqrt(q2)
         minor = (d - root_gap(q1, q2)) / 2 * (r + k)
@@ -219,7 +219,7 @@ class PolynomialDual(Traits):
 
     @property
     def steepness(self) -> int:  # type: ignore[override]
-        """The highest power that has a coefficient."""
+        """The highest power with a non-zero coefficient."""
         return len(self.coefficients) - 1
 
     @cached_property
@@ -244,7 +244,7 @@ class PolynomialDual(Traits):
         return distance, self._products((q1 + q2 - d) / 2, q1, q2)[1]
 
     def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
-        """Σ_n [(a A_n - B_n/a)² + 2 A_n B_n (1 - cosⁿθ)], A_n = a_n(q1) q1^(n/2)/√n! and B_n that of q2."""
+        """Σ_n [(a A_n - B_n/a)² + 2 A_n B_n (1 - cosⁿθ)], A_n = a_n(q1) q1^(n/2)/√n!, B_n likewise for q2."""
         one, other = safe_sqrt(q1), safe_sqrt(q2)
         r = one * other
         k = r - e / 2
@@ -260,7 +260,7 @@ class PolynomialDual(Traits):
         return self._products(k, q1, q2)
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q)."""
+        """E[φ(u)²] and E[φ(u)] for u ~ N(0, q)."""
         return self._products(q, q, q)[0], self._derivative(0, q)
 
     def _products(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
@@ -284,7 +284,7 @@ class PolynomialDual(Traits):
 
 
 def _moment(a: int, b: int, va: Any, vb: Any, cross: Any) -> ArrayLike:
-    """E[s^a δ^b] of two Gaussian variables of these variances and this covariance (Isserlis)."""
+    """E[s^a δ^b] of two Gaussian variables with these variances and covariance (Isserlis)."""
     total = jnp.zeros_like(va)
     for l in range(a % 2, min(a, b) + 1, 2):
         i, j = (a - l) // 2, (b - l) // 2
@@ -296,7 +296,7 @@ def _moment(a: int, b: int, va: Any, vb: Any, cross: Any) -> ArrayLike:
 
 @dataclass(frozen=True)
 class Normalised(Traits):
-    """(x - mean over channels) / √(variance over channels + eps), of infinitely many channels."""
+    """(x - mean over channels) / √(variance over channels + eps), for infinitely many channels."""
 
     odd: ClassVar[bool] = True
     curved: ClassVar[bool] = False
@@ -311,12 +311,12 @@ class Normalised(Traits):
         return gap**2 + 4 * a1 * a2 * s, self._factor(q1) * self._factor(q2)
 
     def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
-        """The distance E/√((q1 + ε)(q2 + ε)), and what Θ is multiplied by."""
+        """The distance E/√((q1 + ε)(q2 + ε)), and the factor of Θ."""
         factor = self._factor(q1) * self._factor(q2)
         return factor * e, factor
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Correlation α1 α2 cos θ, from the covariance itself, and what Θ is multiplied by."""
+        """The correlation α1 α2 cos θ, from the covariance itself, and the factor of Θ."""
         s, _ = angle_of_covariance(k, q1, q2)
         a1, a2 = (safe_sqrt(q / (q + self.eps)) for q in (q1, q2))
         return a1 * a2 * (1 - 2 * s), self._factor(q1) * self._factor(q2)
@@ -331,7 +331,7 @@ class Normalised(Traits):
 
 @dataclass(frozen=True)
 class Shifted(Traits):
-    """φ(x) + offset, for φ with the dual `of`."""
+    """φ(x) + offset, for φ with the activation kernel `of`."""
 
     of: DualActivation
     offset: float
@@ -346,15 +346,15 @@ class Shifted(Traits):
 
     @property
     def steepness(self) -> int:  # type: ignore[override]
-        """The power as which φ grows, which the offset does not change."""
+        """The power with which φ grows, independent of the offset."""
         return traits_of(self.of).steepness
 
     @property
     def grows(self) -> bool:
-        """Whether φ does, which the offset does not change."""
+        """Whether φ grows, independent of the offset."""
         return traits_of(self.of).grows
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Second moment and mean, of φ and with the offset."""
+        """Second moment and mean of φ + offset."""
         square, mean = self.of.moments(q)
         return square + self.offset * (2 * mean + self.offset), mean + self.offset

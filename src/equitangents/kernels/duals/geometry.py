@@ -1,10 +1,9 @@
-"""What activation kernels are made of: traits of φ, and the angle between two Gaussian variables.
+"""Base of activation kernels: traits of φ, and the angle between two Gaussian variables.
 
-Properties of the φ of an activation kernel, for planners, engines and scales.
+Traits are properties of φ, for planners, engines and scales. By default φ is smooth, grows at most linearly, and is
+neither zero at zero nor homogeneous.
 
-A dual that says nothing is of a smooth φ of ordinary growth, which is neither zero at zero nor homogeneous.
-
-The angle between two Gaussian variables, from their squared distance, without cancellation.
+The angle between two Gaussian variables is computed from their squared distance, without cancellation:
 
 sin²(θ/2) = (d - (√q1 - √q2)²) / (4 √(q1 q2)), where cos θ = k / √(q1 q2).
 """
@@ -25,7 +24,7 @@ from equitangents._types import ArrayLike
 
 
 class Traits:
-    """Properties of φ; an activation kernel derives from this class to declare those of its φ."""
+    """Properties of φ; activation kernels derive from this class and declare theirs."""
 
     bent: ClassVar[bool] = False  # a kink or a jump at zero
     curved: ClassVar[bool] = True  # smooth, and more than a scaling: what a kink behind it makes ill-conditioned
@@ -38,7 +37,7 @@ class Traits:
     steepness: ClassVar[int] = 1  # growth exponent of φ in |x|; 1 where it grows no faster than x
 
     def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any] | None:
-        """(E', E[φ'(u)φ'(v)]) of E = 2(√(q1 q2) - k), to rounding of E' (see `kernels.angular`), without derivatives.
+        """(E', E[φ'(u)φ'(v)]) for E = 2(√(q1 q2) - k), to rounding of E' (see `kernels.angular`), without derivatives.
 
         E' is that of a·φ(u) and φ(v)/a, which are of equal variance. None: `pair` and `covariance` are enough.
         """
@@ -55,7 +54,7 @@ class Traits:
 
     @property
     def grows(self) -> bool:
-        """Whether φ grows faster than x, which makes norms differ more behind it than before."""
+        """Whether φ grows faster than x, so that norms differ more after it than before."""
         return self.steepness > 1
 
 
@@ -63,24 +62,24 @@ _UNSAID = Traits()
 
 
 def traits_of(activation: object) -> Traits:
-    """`Traits` of an activation kernel; the defaults if it declares none."""
+    """`Traits` of an activation kernel, or the defaults if it declares none."""
     return activation if isinstance(activation, Traits) else _UNSAID
 
 
 def safe_sqrt(x: ArrayLike) -> ArrayLike:
-    """√x, with derivative 0 in place of infinity at x = 0; negative rounding errors count as 0."""
+    """√x, with derivative 0 instead of infinity at x = 0; negative values from rounding count as 0."""
     positive = x > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0)
 
 
 def root_gap(q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
-    """(√q1 - √q2)², computed from the difference of the variances so that near-equal ones do not cancel."""
+    """(√q1 - √q2)², computed from the difference of the variances to avoid cancellation."""
     total = safe_sqrt(q1) + safe_sqrt(q2)
     return (q1 - q2) ** 2 / jnp.where(total > 0, total, 1) ** 2
 
 
 def half_angle(d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[Any, Any, Any]:
-    """(s, r, g) = (sin²(θ/2), √(q1 q2), (√q1 - √q2)²); where a variance vanishes the angle is taken as π/2."""
+    """(s, r, g) = (sin²(θ/2), √(q1 q2), (√q1 - √q2)²); for a zero variance the angle is π/2."""
     r = safe_sqrt(q1) * safe_sqrt(q2)
     g = root_gap(q1, q2)
     positive = r > 0
@@ -92,7 +91,7 @@ def half_angle(d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[Any, Any, An
 
 
 def angle_of_covariance(k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-    """(s, r) = ((1 - k/r)/2, √(q1 q2)): sin²(θ/2) to rounding of 1, whatever the ratio of q1 to q2."""
+    """(s, r) = ((1 - k/r)/2, √(q1 q2)): sin²(θ/2) to absolute rounding, whatever the ratio of q1 to q2."""
     r = safe_sqrt(q1) * safe_sqrt(q2)
     positive = r > 0
     s = jnp.where(positive, (1 - k / jnp.where(positive, r, 1)) / 2, 0.5)
@@ -120,7 +119,7 @@ def _area_term(k: int) -> Fraction:
 
 @cache
 def _coefficients(term: Callable[[int], Fraction], degree: int) -> tuple[float, ...]:
-    """Power-series coefficients in u of the Chebyshev series of Σ term(k) t^k, cut at `degree`; exact but for rounding.
+    """Power-series coefficients in u of the Chebyshev series of Σ term(k) t^k, cut at `degree`; exact up to rounding.
 
     t^k = ((1 + u)/4)^k = 2^(1-3k) Σ'_j C(2k, k-j) T_j(u), the term j = 0 halved.
     """
@@ -140,9 +139,9 @@ def _evaluate(term: Callable[[int], Fraction], t: ArrayLike) -> ArrayLike:
 
 
 def nearest_axis(s: ArrayLike, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
-    """min(s, 1 - s) for s = sin²(θ/2), 0 where rounding of d and of the variances could have made it of 0.
+    """min(s, 1 - s) for s = sin²(θ/2), set to 0 if it is within rounding of d and the variances.
 
-    The angle is its root: without this, parallel and opposite fields would be an angle of 1e-8 apart in float64.
+    The angle is its square root: otherwise, parallel and opposite fields would have an angle of 1e-8 in float64.
     """
     r = safe_sqrt(q1) * safe_sqrt(q2)
     return _nearest(s, DOUBT * (d + jnp.abs(q1 - q2)) / jnp.where(r > 0, 4 * r, 1), r)
@@ -165,7 +164,7 @@ def curvature(n: ArrayLike, p: ArrayLike, sign: int) -> ArrayLike:
 
 
 def nearest_axis_of(s: ArrayLike, r: ArrayLike) -> ArrayLike:
-    """min(s, 1 - s) for s from a covariance, which has the rounding errors of 1; 0 where these could have made it."""
+    """min(s, 1 - s) for s from a covariance, which has rounding errors relative to 1; 0 if within these."""
     return _nearest(s, DOUBT / 2, r)
 
 
@@ -187,7 +186,7 @@ def alpha_cos_minus_sin(m: ArrayLike) -> ArrayLike:
 
 @jax.custom_jvp
 def arcsine(x: ArrayLike, y: ArrayLike) -> ArrayLike:
-    """arcsin(x), given y = √(1 - x²) ≥ 0: to full relative accuracy, and in vector registers, unlike XLA's own."""
+    """arcsin(x), with y = √(1 - x²) ≥ 0: to full relative accuracy, and vectorised, unlike XLA's own."""
     near = x * x <= 0.5
     t = jnp.where(near, x * x, y * y)
     part = jnp.where(near, jnp.abs(x), y) * _evaluate(_arcsine_term, t)

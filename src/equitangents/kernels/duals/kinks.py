@@ -10,13 +10,13 @@ E[φ'(u)φ'(v)] = ((1+a)/2)² + ((1-a)/2)² (1 - 2θ/π).   Source: Cho & Saul 2
 Activation kernel of a rectified power φ(x) = max(x, 0)ⁿ, n ≥ 2: the arc-cosine kernels of order n (Cho & Saul 2009).
 
 E[φ(u)φ(v)] = rⁿ J_n(θ)/(2π), r = √(q1 q2), and E[φ'(u)φ'(v)] = n² rⁿ⁻¹ J_(n-1)(θ)/(2π). With c = cos θ,
-J_n = π Q_n - h_n, where Q_0 = 1, Q_1 = c, h_0 = θ, h_1 = θ cos θ - sin θ, and Q and h both follow
+J_n = π Q_n - h_n, where Q_0 = 1, Q_1 = c, h_0 = θ, h_1 = θ cos θ - sin θ, and Q and h both satisfy
 f_(n+1) = (2n + 1) c f_n + n² sin²θ f_(n-1). So J_n(0) - J_n(θ) = π (Q_n(1) - Q_n) + h_n has no cancellation.
 
 Activation kernels of functions with a jump: sign and step. With the angle θ between u and v,
 
-E[sign(u) sign(v)] = 1 - 2θ/π and E[step(u) step(v)] = (1 - θ/π)/2. Their derivative is a delta at 0, of which
-E[φ'(u)φ'(v)] = c/√(q1 q2 - k²) is infinite at equal inputs: there is no NTK, and the slope below stands for nothing.
+E[sign(u) sign(v)] = 1 - 2θ/π and E[step(u) step(v)] = (1 - θ/π)/2. Their derivative is a delta at 0, and
+E[φ'(u)φ'(v)] = c/√(q1 q2 - k²) is infinite at equal inputs: there is no NTK, and the slope below is a placeholder.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PiecewiseLinearDual(Traits):
 
     @property
     def gain(self) -> float:  # type: ignore[override]
-        """(1 + slope²)/2: half of the variance comes from either side of zero."""
+        """(1 + slope²)/2: each side of zero contributes half of the variance."""
         return (1 + self.slope**2) / 2
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike, sign: Any = None) -> tuple[ArrayLike, ArrayLike]:
@@ -71,7 +71,7 @@ class PiecewiseLinearDual(Traits):
         return odd * d + even * absolute, odd + even * jnp.where(s <= 0.5, cosine, -cosine)
 
     def angular(self, e: Any, q1: Any, q2: Any, a: Any, sign: Any = None) -> tuple[Any, Any]:
-        """((1+a)/2)² E + ((1-a)/2)² E of absolute values, from sin²(θ/2) = E/(4√(q1 q2)); see `pair` for the `sign`."""
+        """((1+a)/2)² E + ((1-a)/2)² E of absolute values, from sin²(θ/2) = E/(4√(q1 q2)); `sign` as in `pair`."""
         even, odd = ((1 - self.slope) / 2) ** 2, ((1 + self.slope) / 2) ** 2
         r = safe_sqrt(q1) * safe_sqrt(q2)
         s = jnp.where(r > 0, e / jnp.where(r > 0, 4 * r, 1), 0.5)
@@ -103,13 +103,13 @@ class PiecewiseLinearDual(Traits):
 
 @dataclass(frozen=True)
 class RectifiedMonomialDual(Traits):
-    """max(x, 0) to a power of at least 2; those of degrees 0 and 1 are `HeavisideDual` and `PiecewiseLinearDual`."""
+    """max(x, 0) to a power ≥ 2; degrees 0 and 1 are `HeavisideDual` and `PiecewiseLinearDual`."""
 
     degree: int
 
     @property
     def vanishes(self) -> bool:
-        """max(0, 0)ⁿ is zero."""
+        """True: max(0, 0)ⁿ is zero."""
         return True
 
     @property
@@ -121,12 +121,12 @@ class RectifiedMonomialDual(Traits):
 
     @property
     def second_moment(self) -> float:
-        """E[φ(u)²] of u ~ N(0, 1): (2n - 1)!!/2."""
+        """E[φ(u)²] for u ~ N(0, 1): (2n - 1)!!/2."""
         return math.prod(range(1, 2 * self.degree, 2)) / 2
 
     @property
     def first_moment(self) -> float:
-        """E[φ(u)] of u ~ N(0, 1): 2^(n/2 - 1) Γ((n + 1)/2)/√π."""
+        """E[φ(u)] for u ~ N(0, 1): 2^(n/2 - 1) Γ((n + 1)/2)/√π."""
         return 2 ** (self.degree / 2 - 1) * math.gamma((self.degree + 1) / 2) / math.sqrt(math.pi)
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
@@ -143,7 +143,7 @@ class RectifiedMonomialDual(Traits):
         return r**self.degree * here / 2, self._slope(r, before)
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Second moment and mean: those of variance 1, times powers of q."""
+        """Second moment and mean: those at variance 1, times powers of q."""
         return self.second_moment * q**self.degree, self.first_moment * safe_sqrt(q) ** self.degree
 
     def _slope(self, r: Any, before: Any) -> ArrayLike:
@@ -178,7 +178,7 @@ def _share(s: ArrayLike, m: ArrayLike) -> ArrayLike:
 
 
 class _Step(Traits):
-    """A function of the sign alone: it jumps by `gap` at 0, and E[φ(u)²] is `square` where u is not 0 for certain."""
+    """A function of the sign: it jumps by `gap` at 0; E[φ(u)²] is `square` unless u has zero variance."""
 
     bent: ClassVar[bool] = True
     curved: ClassVar[bool] = False
@@ -188,7 +188,7 @@ class _Step(Traits):
     square: ClassVar[float]
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and zeros in place of a derivative that there is not."""
+        """Squared distance after φ, and zeros as a placeholder for the missing derivative."""
         s, _, _ = half_angle(d, q1, q2)
         both = self.gap**2 * _share(s, nearest_axis(s, d, q1, q2))
         one = (jnp.where(q1 > 0, 1.0, 0.0) + jnp.where(q2 > 0, 1.0, 0.0)) * self.square
@@ -208,7 +208,7 @@ class SignDual(_Step):
     square: ClassVar[float] = 1.0
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """1 (0 where x is 0 for certain) and 0."""
+        """1 (0 for zero variance) and 0."""
         return jnp.where(q > 0, 1, 0).astype(q.dtype), jnp.zeros_like(q)
 
 
@@ -220,6 +220,6 @@ class HeavisideDual(_Step):
     square: ClassVar[float] = 0.5
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """1/2 and 1/2 (0 where x is 0 for certain)."""
+        """1/2 and 1/2 (0 for zero variance)."""
         half = jnp.where(q > 0, 0.5, 0).astype(q.dtype)
         return half, half

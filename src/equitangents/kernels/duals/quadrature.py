@@ -1,23 +1,23 @@
 """Activation kernel of any elementwise function, to a tolerance checked at every pair of variances and angle.
 
-Three ways, and none without a check. Hermite series, whose lost terms are bounded at the variances that occur; where
-they are too long, since φ is nearly a step at that scale, integrals over sectors of the plane, checked pair by pair;
-what misses the tolerance there is NaN, which no kernel with values is returned with.
+Three stages, each with a check. Hermite series, whose truncation error is bounded at the variances that occur. If they
+are too long, because φ is nearly a step at that scale, integrals over sectors of the plane, checked pair by pair. Pairs
+that still miss the tolerance are NaN, for which concrete kernels raise an error.
 
 **One variance.** With h_n the Hermite polynomials orthonormal for z ~ N(0, 1), a_0 = E[φ(√q z)] and
 b_n = E[φ'(√q z) h_(n-1)(z)], n >= 1, so that (Mehler) E[φ(u)φ(v)] = a_0 a_0' + Σ √(qq') b_n b_n' ρⁿ/n and
-E[φ'(u)φ'(v)] = Σ b_n b_n' ρⁿ⁻¹. What is left of E[φ'²] = Σ b_n² and Var φ = q Σ b_n²/n after N terms bounds what the
-sums lose, at every angle, by Cauchy and Schwarz. Integrals are sums over panels of Gauss-Legendre nodes that halve
-toward zero: φ may live at any scale about it. Each is taken by two rules, and E[zφ] = √q E[φ'],
+E[φ'(u)φ'(v)] = Σ b_n b_n' ρⁿ⁻¹. The remainders of E[φ'²] = Σ b_n² and Var φ = q Σ b_n²/n after N terms bound the
+truncation error at every angle (Cauchy–Schwarz). Integrals are sums over panels of Gauss-Legendre nodes that halve
+toward zero, since φ may vary at any scale around it. Each is computed by two rules, and E[zφ] = √q E[φ'],
 E[z²φ] - E[φ] = √q E[zφ'] compare φ with its derivative, which misses jumps.
 
 **Series.** With c_n = √q b_n, E[(aφ - φ'/a)²] = (a a_0 - a_0'/a)² + Σ [(a c_n - c_n'/a)² + 2 c_n c_n' (1 - ρⁿ)]/n
 without cancellation, since 1 - ρⁿ = 2s (1 + ρ + … + ρⁿ⁻¹), s = sin²(θ/2).
 
-**Sectors.** The lines u = 0 and v = 0 part the plane into sectors, of angle π - θ where u and v are of one sign and θ
-where not. In each, at radius R and angle x from one line, |u| = √q1 R sin x and |v| = √q2 R sin(α - x); R, and x from
-both lines, go through panels that shrink fourfold toward zero, which resolve φ at any scale about zero. Sums of φ(u)²
-and φ(v)², and of their derivatives, over the same nodes have to be the moments of one variable: that checks each pair.
+**Sectors.** The lines u = 0 and v = 0 divide the plane into sectors, of angle π - θ if u and v have equal signs, else
+θ. In each, at radius R and angle x from one line, |u| = √q1 R sin x and |v| = √q2 R sin(α - x). Panels of R, and of x
+from both lines, shrink fourfold toward zero, which resolves φ at any scale around zero. Sums of φ(u)² and φ(v)², and of
+their derivatives, over the same nodes must equal the moments of one variable: that checks each pair.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Line(NamedTuple):
 
 
 def bound(tolerance: float, dtype: Any) -> float:
-    """The relative error that is allowed: the tolerance, or where that is below it the rounding of such sums."""
+    """The allowed relative error: the tolerance, or the rounding of such sums if larger."""
     return max(tolerance, _ROUNDING * float(jnp.finfo(dtype).eps))
 
 
@@ -115,7 +115,7 @@ def _at(function: Callable[[Any], Any], q: Any, terms: int) -> tuple[Any, ...]:
 
 
 def disagreement(values: Callable[[np.ndarray], np.ndarray], q: np.ndarray) -> np.ndarray:
-    """`Line.error` at variances q, (n,), of a function whose `values` are φ and φ' of an array."""
+    """`Line.error` at variances q, (n,), for a function whose `values` are φ and φ' of an array."""
     root = np.sqrt(q)[:, None]
     (z, w), (z2, w2) = _rule(10, 16), _rule(8, 13)
     changes = _changes(root[:, 0], (z, w, *values(root * z)), (w2, *values(root * z2)))
@@ -137,12 +137,12 @@ def _changes(root: Any, rule: tuple[Any, Any, Any, Any], other: tuple[Any, Any, 
 
 
 def _change(one: Any, other: Any, scale: Any) -> Any:
-    """|one - other|/scale, 0 where both are 0; NaN of anything that is none."""
+    """|one - other|/scale, 0 if both are 0; NaN if one is NaN."""
     return jnp.where((one == 0) & (other == 0), 0, jnp.abs(one - other) / jnp.where(scale == 0, 1, scale))
 
 
 def lost(known: Line, q: Any, terms: int) -> Any:
-    """The share of E[φ'²], or if that is more of Var φ, that lies beyond the first `terms` coefficients."""
+    """The fraction of E[φ'²], or of Var φ if larger, beyond the first `terms` coefficients."""
     squares = known.slopes[:terms] ** 2
     numbers = jnp.arange(1, terms + 1, dtype=squares.dtype).reshape(-1, *[1] * (squares.ndim - 1))
     steep = known.steepness - squares.sum(axis=0)
@@ -160,7 +160,7 @@ _ACCURATE = 1e-8  # tolerance that takes the finer rule
 
 @cache
 def _sector_rule(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(R, weights; x as a share of the sector, the rest of it, weights)."""
+    """(R, weights; x as a fraction of the sector, 1 minus that, weights)."""
     shrinking = np.concatenate([[0.0], 4.0 ** np.arange(-_SHRINKS, 0)])
     edges = np.concatenate([shrinking, np.arange(1.0, 10.0)])
     radius, w = panels(edges, np.full(len(edges) - 1, count))
@@ -179,7 +179,7 @@ def _sector_rule(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nda
 def sector_sums(
     function: Callable[[Any], Any], tolerance: float, s: Any, q1: Any, q2: Any, a: Any
 ) -> tuple[PairMoments, Any]:
-    """(`PairMoments`, (E[φ²] of u, E[φ'²] of u, both of v)) of one pair, with sin²(θ/2) = s."""
+    """(`PairMoments`, (E[φ²] and E[φ'²] of u, then of v)) of one pair, with sin²(θ/2) = s."""
     rule = _sector_rule(_FINE if tolerance < _ACCURATE else _COARSE)
     radius, weights, share, rest, shares = (jnp.asarray(part, s.dtype) for part in rule)
     half_sine, half_cosine = safe_sqrt(s), safe_sqrt(1 - s)
@@ -218,7 +218,7 @@ _UNROLLED = 8  # terms in one pass over all pairs
 
 
 class PairMoments(NamedTuple):
-    """E[(aφ(u) - φ(v)/a)²], E[φφ] and E[φ'φ']; NaN where the tolerance is missed."""
+    """E[(aφ(u) - φ(v)/a)²], E[φφ] and E[φ'φ']; NaN if the tolerance is missed."""
 
     distance: Any
     product: Any
@@ -226,7 +226,7 @@ class PairMoments(NamedTuple):
 
 
 def pair_moments(function: Callable[[Any], Any], tolerance: float, s: Any, q1: Any, q2: Any, a: Any) -> PairMoments:
-    """`PairMoments` at sin²(θ/2) = s; all broadcast against each other."""
+    """`PairMoments` at sin²(θ/2) = s, for broadcast arguments."""
     one, other = line(function, q1), line(function, q2)
     allowed = bound(tolerance, s.dtype)
     at = s, q1, q2, a
@@ -310,9 +310,9 @@ def _by_sectors(
 
 @dataclass(frozen=True)
 class Quadrature(Traits):
-    """`function` applied elementwise, to a relative `tolerance`.
+    """`function` applied elementwise, with relative error at most `tolerance`.
 
-    Of E[φ²], E[φ'²], E[φ'φ'] and the distance; where the precision's rounding is above the tolerance, to that.
+    The tolerance is for E[φ²], E[φ'²], E[φ'φ'] and the distance; rounding of the precision replaces it if larger.
     """
 
     function: Callable[[Any], Any]
@@ -342,6 +342,6 @@ class Quadrature(Traits):
         return found.product, found.slope
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q)."""
+        """E[φ(u)²] and E[φ(u)] for u ~ N(0, q)."""
         known = line(self.function, q, 1)
         return known.square, known.mean

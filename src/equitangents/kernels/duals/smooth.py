@@ -70,7 +70,7 @@ class ErfDual(Traits):
         return (4 / math.pi) * gap, (4 / math.pi) / root
 
     def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
-        """(4/π) [√(αβ) - γ], in the sum of what differs at θ = 0, √(αβ) - γ0, and γ0 - γ.
+        """(4/π) [√(αβ) - γ], as the sum of √(αβ) - γ0, the value at θ = 0, and γ0 - γ.
 
         sin γ0 = 2r/√N, N = (1+2q1)(1+2q2), so that sin²γ0 = sin α sin β: with n = ((α-β)/2)² and p = αβ,
         sin²√p - sin²γ0 = sin²√p + sin²√n - sin²√(n+p). And sin(γ0-γ) is a sum of positive terms over N.
@@ -107,7 +107,7 @@ class ErfDual(Traits):
 
 
 def _even_distance(d: ArrayLike, k: ArrayLike, minor: Any, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
-    """Squared distance after the even part of φ, every term of which is of its order; minor = q1 q2 - k².
+    """Squared distance after the even part of φ, without cancellation; minor = q1 q2 - k².
 
     With α, β the arcsines of q/(1+q), γ that of k/√N, N = (1+q1)(1+q2), w = √(1+2q), ω = √Δ and m = (α+β)/2 it is
     1/(2π) of D m + (q1-q2)(α-β)/2 + 2k(m-γ), the distance of kγ, and of that of the rest,
@@ -134,7 +134,7 @@ def _even_distance(d: ArrayLike, k: ArrayLike, minor: Any, q1: ArrayLike, q2: Ar
 
 
 def _even_covariance(k: ArrayLike, minor: Any, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
-    """E[φφ] - k/4, that of the even part of φ; minor = q1 q2 - k²."""
+    """E[φφ] - k/4, the covariance after the even part of φ; minor = q1 q2 - k²."""
     root = jnp.sqrt(1 + q1 + q2 + minor)
     inverse = 1 / (1 + q1) + 1 / (1 + q2)
     return (k * jnp.arctan2(k, root) + (minor + k * k * inverse) / root) / (2 * math.pi)
@@ -152,7 +152,7 @@ def _of_minor(k: ArrayLike, minor: Any, q1: ArrayLike, q2: ArrayLike) -> tuple[A
 
 @dataclass(frozen=True)
 class GeluDual(Traits):
-    """x Φ(x), Φ the normal distribution function."""
+    """x Φ(x), Φ the standard normal distribution function."""
 
     linear_at_zero: ClassVar[bool] = True
 
@@ -166,7 +166,7 @@ class GeluDual(Traits):
         return distance - jax.lax.stop_gradient(surplus), _of_minor(k, minor, q1, q2)[1]
 
     def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
-        """The distance of x/2, E/4, and that of the even part of φ, which are uncorrelated; and E[φ'φ']."""
+        """E/4, the distance of x/2, plus that of the even part of φ, which is uncorrelated; and E[φ'φ']."""
         r, gap = safe_sqrt(q1) * safe_sqrt(q2), root_gap(q1, q2)
         k, minor = r - e / 2, e / 2 * (2 * r - e / 2)
         one, other = (_even_covariance(q, jnp.zeros_like(q), q, q) for q in (q1, q2))
@@ -177,7 +177,7 @@ class GeluDual(Traits):
         return linear / 4 + even, _of_minor(k, minor, q1, q2)[1]
 
     def opposite(self, e: Any, q1: Any, q2: Any, a: Any) -> Any:
-        """As `angular`, of φ(u) and -φ(v): the distances of even parts of unlike sign."""
+        """As `angular`, for φ(u) and -φ(v): the distance of even parts of opposite signs."""
         r = safe_sqrt(q1) * safe_sqrt(q2)
         one, other = (_even_covariance(q, jnp.zeros_like(q), q, q) for q in (q1, q2))
         both = _even_covariance(e / 2 - r, e / 2 * (2 * r - e / 2), q1, q2)
@@ -189,7 +189,7 @@ class GeluDual(Traits):
         return _of_minor(k, (r - k) * (r + k), q1, q2)
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q), the latter q/√(2π(1+q))."""
+        """E[φ(u)²], and E[φ(u)] = q/√(2π(1+q)), for u ~ N(0, q)."""
         return _of_minor(q, jnp.zeros_like(q), q, q)[0], q / jnp.sqrt(2 * math.pi * (1 + q))
 
 
@@ -212,7 +212,7 @@ def _products(k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, Ar
 
 
 class _Waves(Traits):
-    """sin(x + phase), by `sign` = cos(2 phase) and `sine` = sin(phase)."""
+    """sin(x + phase), with `sign` = cos(2 phase) and `sine` = sin(phase)."""
 
     sign: float
     sine: float
@@ -227,7 +227,7 @@ class _Waves(Traits):
         return odd * sine + even * cosine, odd * cosine + even * sine
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """(1 - sign · e^{-2q})/2, of the sine without cancellation, and sine · e^{-q/2}."""
+        """(1 - sign · e^{-2q})/2 (without cancellation for the sine), and sine · e^{-q/2}."""
         return (1 - self.sign) / 2 - self.sign * jnp.expm1(-2 * q) / 2, self.sine * jnp.exp(-q / 2)
 
 

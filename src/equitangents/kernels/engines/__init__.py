@@ -1,7 +1,7 @@
 """Engines that execute field programs, listed and chosen by `select`.
 
-`reference` is pure JAX: every program, differentiable, on any device, GPUs and TPUs among them. `cpu` is C++: much
-faster on CPUs. What an engine has to do is in `protocol`.
+`reference` is pure JAX: every program, differentiable, on any device, including GPUs and TPUs. `cpu` is C++: much
+faster on CPUs. `protocol` is the interface of engines.
 """
 
 from equitangents.kernels.engines.protocol import Engine

@@ -1,7 +1,7 @@
-"""Numbers that engines in C++ and the plans which Python writes for them have in common.
+"""Numeric codes shared by C++ engines and the plans that Python writes for them.
 
-The build makes a header of them (`native/tools/codes.py`), so that neither language has a list of its own. It runs
-this file before the package is installed: nothing but the standard library can be imported here.
+The build generates a C++ header from them (`native/tools/codes.py`), so that there is one list. It runs this file
+before the package is installed, so that only the standard library can be imported here.
 """
 
 from enum import IntEnum
@@ -34,7 +34,7 @@ class OpKind(IntEnum):
 
 
 class DualKind(IntEnum):
-    """Which activation kernel an operation is; behind each its parameters."""
+    """The activation kernel of an operation; its parameters follow each code."""
 
     PIECEWISE_LINEAR = 0  # slope below 0
     ERF = 1
@@ -83,7 +83,7 @@ CONVERTED_SIDES = {
 class JointKind(IntEnum):
     """Kind of a step on fields over all pairs of positions.
 
-    `COVARIANCE` makes K of D, and `DISTANCE` D of K, for those between them that need K. The last two make masks.
+    `COVARIANCE` computes K from D, `DISTANCE` D from K, for steps between that need K. The last two make masks.
     """
 
     COPY = 0
@@ -112,10 +112,10 @@ JOINT_SIDES = {
 
 
 class Mixing(IntEnum):
-    """Where the matrix A of a mix comes from.
+    """Source of the matrix A of a mix.
 
-    One for all inputs; each input's graph; means or sums of what a mask leaves of blocks; or a function of the
-    input's own K.
+    One matrix for all inputs; each input's graph; means or sums over the existing positions of blocks; or a function of
+    the input's own K.
     """
 
     GIVEN = 0
@@ -129,7 +129,7 @@ class Mixing(IntEnum):
 
 
 class FieldKind(IntEnum):
-    """Which pairs of positions of a field are kept."""
+    """The pairs of positions at which a field is stored."""
 
     NONE = 0
     ALL = 1

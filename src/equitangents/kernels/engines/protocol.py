@@ -24,10 +24,10 @@ Plan = OffsetPlan | PairPlan
 
 
 class Engine(ABC):
-    """Kernels of field programs by one kind of code on one kind of device.
+    """Kernels of field programs by one implementation on one kind of device.
 
-    With `part` methods are about the kernel field at these pairs of positions, whose arrays have the axes
-    `part.tail` in addition.
+    With `part`, methods are about the kernel field at these pairs of positions, whose arrays have the additional axes
+    `part.tail`.
     """
 
     name: ClassVar[str]
@@ -42,7 +42,7 @@ class Engine(ABC):
     structured: ClassVar[StructuredRules | None] = None  # how it runs structured programs; None if it cannot
 
     def why_unavailable(self) -> str | None:
-        """Why it cannot run on this machine, or None if it can."""
+        """Why the engine cannot run on this machine, or None if it can."""
         return None
 
     @abstractmethod
@@ -51,10 +51,10 @@ class Engine(ABC):
 
     @abstractmethod
     def obstacle(self, program: Program, dtype: DTypeLike, part: Part | None = None) -> str | None:
-        """Why it cannot run `program` in `dtype`, or None if it can: "it has no dual of Quadrature"."""
+        """Why it cannot run `program` in `dtype`, such as "it has no dual of Quadrature", or None if it can."""
 
     def leaves_out(self, program: Program) -> bool:
-        """Whether kernels may be NaN that the reference engine knows; all pairs of an input are, or none."""
+        """Whether kernels may be NaN that the reference engine can compute; for each input all pairs are, or none."""
         return False
 
     def plan(self, program: Program) -> Plan:
@@ -78,25 +78,25 @@ class Engine(ABC):
 
     @abstractmethod
     def traced(self, program: Program, x1: ArrayLike, x2: ArrayLike | None) -> Pair:
-        """As `kernels`, of traced JAX arrays of any norms inside a JAX program."""
+        """As `kernels`, for traced JAX arrays of any norms inside a JAX program."""
 
     @abstractmethod
     def working_bytes(
         self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None
     ) -> int:
-        """Bytes that a run holds beyond inputs and results."""
+        """Bytes of a run in addition to inputs and results."""
 
     def field_plan(self, program: Program, part: Part) -> FieldPlan:
         """The plan of a run of a part of the kernel field of `program`."""
         return field_plan(program, part)
 
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:
-        """The precision that a run on inputs of `dtype` computes in."""
+        """The working precision for inputs of `dtype`."""
         return dtype
 
 
 class StructuredRules(ABC):
-    """Kernels of structured programs by one engine, in double precision, outside of JAX programs."""
+    """Kernels of structured programs by one engine, in double precision, outside JAX programs."""
 
     @abstractmethod
     def obstacle(self, program: StructuredProgram) -> str | None:
@@ -112,13 +112,13 @@ class StructuredRules(ABC):
 
     @abstractmethod
     def working_bytes(self, program: StructuredProgram, channels: int, n1: int, n2: int, itemsize: int) -> int:
-        """Bytes that a run holds beyond inputs and results."""
+        """Bytes of a run in addition to inputs and results."""
 
 
 class RotationRules(ABC):
     """Kernels of programs on rotations by one engine; signals are (N, B², C).
 
-    They are those between x1 and x2 (None: x1 with itself, at half the cost), each (N1, N2); if `paired` those of the
+    Kernels are between x1 and x2 (None: x1 with itself, at half the cost), each (N1, N2); if `paired`, of the
     pairs (x1[p], x2[p]), each (P,).
     """
 
@@ -148,4 +148,4 @@ class RotationRules(ABC):
     def working_bytes(
         self, program: RotationSections, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
     ) -> int:
-        """Bytes that a run holds beyond inputs and results."""
+        """Bytes of a run in addition to inputs and results."""

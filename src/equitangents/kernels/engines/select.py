@@ -1,7 +1,7 @@
 """The engines, and the choice for a program: the fastest that can run it, or a named one.
 
-The first one that is made for JAX's device is the default. The environment variable EQUITANGENTS_ENGINE asks for one
-where no argument does.
+The default is the first engine for JAX's device. The environment variable EQUITANGENTS_ENGINE selects one if there is
+no argument.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def engines() -> tuple[Engine, ...]:
 
 
 def register(engine: Engine) -> None:
-    """Make an engine of another package known by its name, which must be new."""
+    """Register an engine of another package under its name, which must be new."""
     if not isinstance(engine, Engine):
         raise InvalidArgumentError("engine", engine, "an instance of a subclass of Engine")
     if any(other.name == engine.name for other in _ENGINES):
@@ -40,12 +40,12 @@ def register(engine: Engine) -> None:
 
 
 def unregister(engine: Engine) -> None:
-    """Forget an engine that was registered."""
+    """Remove a registered engine."""
     _ENGINES.remove(engine)
 
 
 def engine_of(name: str, argument: str = "engine") -> Engine:
-    """The engine of that name; raises InvalidArgumentError, naming `argument`, if there is none."""
+    """The engine with this name; raises InvalidArgumentError, naming `argument`, if there is none."""
     for engine in _ENGINES:
         if engine.name == name:
             return engine
@@ -61,7 +61,7 @@ _logged: set[str] = set()
 
 
 class EngineChoice(NamedTuple):
-    """The engine that will run, and a note where it is not the fastest one."""
+    """The engine that will run, and a note if it is not the fastest one."""
 
     engine: Engine
     notes: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ def engine_name(engine: str | None = None) -> str:
 
 
 def engine_description() -> str:
-    """Text on the default engine: its name and description."""
+    """Name and description of the default engine."""
     if (forced := _forced(None)) is not None:
         return f"{forced[0].name} ({forced[0].description()}; {VARIABLE} asks for it)"
     fastest, why = _fastest()
@@ -97,15 +97,15 @@ def choose(program: Program, engine: str | None, dtype: DType, part: Part | None
 
 
 def choose_where(obstacle: Callable[[Engine], str | None], engine: str | None = None) -> EngineChoice:
-    """The engine for a network; `obstacle` says why an engine cannot run it, or None if it can.
+    """The engine for a network; `obstacle` returns why an engine cannot run it, or None if it can.
 
-    What the fastest engine cannot run goes to the reference engine; the reason is logged once.
+    If the fastest engine cannot run it, the reference engine does; the reason is logged once.
     """
     if (forced := _forced(engine)) is not None:
         chosen, argument = forced
         if why := obstacle(chosen):
             remedy = "use None or 'reference'" if argument == "engine" else "unset it or set it to 'reference'"
-            raise InvalidArgumentError(f"{argument} is {chosen.name!r}, which cannot run this network: {why}; {remedy}")
+            raise InvalidArgumentError(argument, chosen.name, "an engine that runs this network", f"{why}; {remedy}")
         return EngineChoice(chosen)
     fastest, why = _fastest()
     why = why or obstacle(fastest)
@@ -119,18 +119,18 @@ def choose_where(obstacle: Callable[[Engine], str | None], engine: str | None = 
 
 
 def _forced(engine: str | None) -> tuple[Engine, str] | None:
-    """(the engine asked for, where it was asked for), or None; raises InvalidArgumentError if it cannot run here."""
+    """(the requested engine, where it was requested), or None; raises InvalidArgumentError if it cannot run here."""
     name, argument = (engine, "engine") if engine is not None else (os.environ.get(VARIABLE) or None, VARIABLE)
     if name is None:
         return None
     chosen = engine_of(name, argument)
     if why := chosen.why_unavailable():
-        raise InvalidArgumentError(f"{argument} is {name!r}, which is not available: {why}")
+        raise InvalidArgumentError(argument, name, "an available engine", why)
     return chosen, argument
 
 
 def _fastest() -> tuple[Engine, str | None]:
-    """The engine for the device that JAX runs on, and why it is not available, if so."""
+    """(the engine for JAX's device, or its substitute; why the former is not available, or None)."""
     platform = jax.default_backend()
     for engine in _ENGINES:
         if platform in engine.platforms:

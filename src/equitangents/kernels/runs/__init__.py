@@ -1,1 +1,1 @@
-"""Kernels of each kind of program: an engine is chosen, inputs are prepared, norms and memory looked after."""
+"""Kernels of each kind of program: choose an engine, prepare inputs, handle norms, check memory."""

@@ -1,15 +1,15 @@
-"""Kernels of programs: those on other spaces by their runs, here those on positions, or their kernel fields.
+"""Kernels of programs: on positions, with kernel fields, here; on other spaces by the other modules.
 
-An engine is chosen, memory is checked, inputs are prepared.
+Chooses an engine, checks memory, and prepares inputs.
 
-Inputs of very different norm are computed in a way that keeps their digits (`scales`).
+Inputs of very different norm are computed such that they keep their digits (`scales`).
 
-Nearly parallel inputs before a kink lose digits where a compiled engine has no scaling: in networks with a smooth
-nonlinearity or layer normalisation, before the kink or after it, and opposite ones in all that have windows. A bias or
-a smooth nonlinearity leaves these a small angle θ, which the kink reads. D and the variances hold θ² to the rounding
-ε D/√(q1 q2), so that θ is off by that over θ. Pairs of inputs for which this may be above `TARGET` are computed again
-in double precision; those of which it is still above, by the reference engine, which carries the angle. Positions that
-are parallel in inputs that are not keep the root of ε.
+Nearly parallel inputs before a kink lose digits if a compiled engine has no scaling: in networks with a smooth
+nonlinearity or layer normalisation, before the kink or after it; nearly opposite ones in all that have windows. A bias
+or a smooth nonlinearity leaves these a small angle θ, which the kink reads. D and the variances hold θ² to the rounding
+ε D/√(q1 q2), so that the error of θ is that over θ. Pairs of inputs whose error may be above `TARGET` are recomputed in
+double precision; those for which it is still above, by the reference engine, which computes with the angle. Positions
+that are parallel in inputs that are not keep an error of √ε.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def on_positions(
 
     With `part` the `KernelField` at these pairs of positions. `own`: of each input of x1 with itself, each (N,) or
     (N, *part.tail), at the cost of N pairs. NumPy arrays give NumPy arrays in their own precision. JAX arrays,
-    also traced ones, give JAX arrays, and are differentiable. Raises MemoryLimitError where the result cannot fit in
+    also traced ones, give JAX arrays, and are differentiable. Raises MemoryLimitError if the result cannot fit in
     memory.
     """
     dtype = precision.working_dtype(x1, x2)
@@ -125,7 +125,7 @@ def compute(
 ) -> Any:
     """`Kernels` between x1 and x2 (None: x1 with itself), each (N1, N2); with `part` the `KernelField` there.
 
-    `own`: of each input of x1 with itself, each (N,), or (N, *part.tail). Of d equivariant outputs kernels are
+    `own`: of each input of x1 with itself, each (N,), or (N, *part.tail). For d equivariant outputs kernels are
     (N1, N2, d, d) and (N, d, d).
     """
     if isinstance(program.space, EquivariantOutputs):
@@ -182,7 +182,7 @@ def _equivariant_outputs(
 def _check_memory(
     program: Program, engine: Engine, x1: ArrayLike, x2: ArrayLike | None, n2: int, dtype: np.dtype, part: Part | None
 ) -> None:
-    """Raise MemoryLimitError where a run does not fit in memory."""
+    """Raise MemoryLimitError if a run does not fit in memory."""
     sizes = x1.shape[-1], len(x1), n2, dtype.itemsize
     if part is not None:
         working = engine.working_bytes(program, *sizes, part)
@@ -197,9 +197,9 @@ def _check_memory(
 def _prepared(
     program: Program, engine: Engine, channels: int, dtype: np.dtype, part: Part | None, own: bool
 ) -> tuple[Plan, Law, scales.Backends, bool | None]:
-    """What the calls of a program by an engine have in common, whatever their inputs and the state of the process.
+    """Data for all calls of a program on an engine, independent of inputs and process state.
 
-    Last `parallel_too`, of an engine that may lose small angles, and computes at no higher precision.
+    The last entry is `parallel_too`, for an engine that may lose small angles and computes at no higher precision.
     """
     plan = engine.plan(program) if part is None else engine.field_plan(program, part).plan
     keeps = engine.carries_angles or own or part is not None
@@ -218,8 +218,9 @@ def _of_pairs(
     first: np.ndarray,
     second: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK), (P,), of pairs by their inputs' numbers, in double precision: those of single precision by the same
-    engine, where it keeps their angle so."""
+    """(NNGP, NTK), (P,), of pairs of input indices, in double precision: by the same engine for single-precision
+    inputs, if it then resolves their angle.
+    """
     a, b = x1[first].astype(np.float64), (x1 if x2 is None else x2)[second].astype(np.float64)
     nngp, ntk = np.full(len(a), np.nan), np.full(len(a), np.nan)
     left = np.ones(len(a), bool)
@@ -237,7 +238,7 @@ def _of_pairs(
 
 
 def _backends(program: Program, engine: Engine, part: Part | None, own: bool) -> scales.Backends:
-    """Kernels of NumPy arrays by an engine, in their own precision, and by the reference engine where it cannot."""
+    """Functions for kernels of NumPy arrays: by an engine, in their own precision, and by the reference engine."""
     leaves_out = part is None and engine.leaves_out(program)
     able = engine if engine.any_norms else REFERENCE
     of_part = () if part is None else (part,)
@@ -260,7 +261,7 @@ def _backends(program: Program, engine: Engine, part: Part | None, own: bool) ->
 def _traced(
     engine: Engine, program: Program, x1: ArrayLike, x2: ArrayLike | None, dtype: DType, part: Part | None
 ) -> Values:
-    """Kernels of traced inputs, or their field, at any scale that shows only when the program runs."""
+    """Kernels of traced inputs, or their field; scales are known only when the program runs."""
 
     def by_angles(x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
         run = lambda a, b: REFERENCE.traced(program, a, b, part)
@@ -287,9 +288,9 @@ _RANGE = 1e-60, 1e60  # of mean squares: beyond, their products leave the range 
 def _mend(
     parallel: bool, again: Pairs, x1: np.ndarray, x2: np.ndarray | None, nngp: Any, ntk: Any
 ) -> tuple[Any, Any, int]:
-    """(NNGP, NTK, pairs) with the kernels of such pairs computed again, and how many these are.
+    """(NNGP, NTK, number of pairs), nearly opposite pairs recomputed, and with `parallel` nearly parallel ones, too.
 
-    By `again(i, j)`, of the numbers (P,) of both inputs. Opposite ones, and, if so, `parallel` ones, too.
+    `again(i, j)` recomputes pairs from both inputs' indices (P,).
     """
     if not len(x1) or (x2 is not None and not len(x2)):
         return nngp, ntk, 0
@@ -311,9 +312,9 @@ def _mend(
 
 @lru_cache(maxsize=256)
 def parallel_too(program: Program) -> bool | None:
-    """Whether parallel inputs are in doubt as well as opposite ones, for an engine with scaling of whole networks.
+    """Whether parallel inputs may lose digits as well as opposite ones, for an engine with scaling of whole networks.
 
-    None: none are in doubt.
+    None: neither may.
     """
     steps = plan_of(program)
     dense = steps.form == "offsets" and not steps.last.steps and steps.single and len(set(steps.labels.array)) == 1
@@ -331,8 +332,8 @@ def parallel_too(program: Program) -> bool | None:
 def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield index arrays (i, j) of nearly parallel pairs, in blocks; i < j if x2 is None.
 
-    Those of opposite inputs alone, unless parallel ones are in doubt, too. Vectors of norm 1 at the distance B have the
-    cosine 1 - B²/2, which is looked at in single precision first.
+    Only nearly opposite ones, unless `parallel`. Vectors of norm 1 at the distance B have the cosine 1 - B²/2, which is
+    first checked in single precision.
     """
     x1 = x1.reshape((len(x1), -1))
     x2 = x1 if (symmetric := x2 is None) else x2.reshape((len(x2), -1))
@@ -362,7 +363,7 @@ def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Itera
 def _is_near(
     f: np.ndarray, norms1: np.ndarray, g: np.ndarray, norms2: np.ndarray, parallel: bool, rounding: float
 ) -> np.ndarray:
-    """For which pairs of rows rounding of D over the angle is more than the target; not where D is 0, and its error."""
+    """Mask of pairs of rows whose rounding of D over the angle exceeds the target; false where D is exactly 0."""
     both = (norms1 > 0) & (norms2 > 0)
     one, other = (np.where(both, norms, 1) for norms in (norms1, norms2))
     f, g = (np.asarray(x, np.float64) / norms[:, None] for x, norms in ((f, one), (g, other)))
@@ -372,24 +373,24 @@ def _is_near(
 
 
 def _norms(x: np.ndarray) -> np.ndarray:
-    """Norms of rows; those of inputs that are out of range are 0."""
+    """Norms of rows; 0 for inputs that are out of range."""
     square = np.einsum("nc,nc->n", x, x, dtype=np.float64)
     usable = (square > _RANGE[0]) & (square < _RANGE[1])
     return np.where(usable, np.sqrt(np.where(usable, square, 1)), 0)
 
 
 def _units(x: np.ndarray, norms: np.ndarray) -> np.ndarray:
-    """Vectors of norm 1 in single precision, 0 where norms are."""
+    """Vectors of norm 1 in single precision, 0 for zero norms."""
     scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
     return np.asarray(x * scale[:, None], np.float32)
 
 
 def _angle(ratio: Any, sign: Any, rounding: float) -> Any:
-    """Below which angle rounding matters, of vectors of this ratio of norms, parallel (`sign` 1) or opposite (-1)."""
+    """The angle below which rounding matters, for this ratio of norms, parallel (`sign` 1) or opposite (-1)."""
     return rounding * (ratio + 1 / ratio - 2 * sign)  # times D/√(q1 q2)
 
 
 @lru_cache(maxsize=4)
 def _rounding(dtype: DType, of: DType | None = None) -> float:
-    """Of D in `dtype`, over the target for angles in the precision `of` (None: in that)."""
+    """Rounding of D in `dtype`, over the target for angles in the precision `of` (default: `dtype`)."""
     return _ERRORS * float(np.finfo(dtype).eps) / TARGET[np.dtype(of or dtype).name] / 4

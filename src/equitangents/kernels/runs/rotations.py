@@ -47,7 +47,7 @@ def compute(
 ) -> Kernels:
     """`Kernels` between signals x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2).
 
-    `own`: of each signal of x1 with itself, each (N,). Raises MemoryLimitError where they cannot fit in memory. There
+    `own`: of each signal of x1 with itself, each (N,). Raises MemoryLimitError if they cannot fit in memory. There
     are no fields: `part` is None.
     """
     program = sections(full)
@@ -83,7 +83,7 @@ def compute(
 
 
 def _traced(program: RotationSections, resolution: int, rules: RotationRules, own: bool) -> scales.Traced:
-    """Kernels of traced signals, with the derivatives of the reference engine, which keeps angles."""
+    """Kernels of traced signals, with the derivatives of the reference engine, which computes with angles."""
 
     def by(rules: RotationRules, x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
         return rules.traced(program, resolution, x1, x2, own)
@@ -112,9 +112,9 @@ def rules_of(engine: Engine) -> RotationRules:
 
 
 def find_resolution(program: RotationSections, x1: ArrayLike, x2: ArrayLike | None, rules: RotationRules) -> Resolution:
-    """The resolution for these signals; for traced ones it is measured on random signals, as notes say.
+    """The resolution for these signals; for traced ones it is measured on random signals, with a note.
 
-    The compiled engine measures it where it can, since JAX compiles each resolution; else `rules` do.
+    The compiled engine measures it if it can, since JAX compiles each resolution; else `rules` do.
     """
     if not program.is_sampled:
         return Resolution(0, None, None)
@@ -129,9 +129,9 @@ def find_resolution(program: RotationSections, x1: ArrayLike, x2: ArrayLike | No
 
 
 def _comparable(program: RotationSections, x: np.ndarray) -> np.ndarray:
-    """Signals whose distances resolve their products: of unit scale, where the kernel just follows that.
+    """Signals rescaled so that distances resolve their products: to unit scale if the kernel is homogeneous.
 
-    Else the smallest are raised to 1e-8 of the largest, where networks are linear in them, or do not feel them.
+    Otherwise the smallest are raised to 1e-8 of the largest, if networks are linear in them, or insensitive to them.
     """
     logarithms = norms(x)
     if not np.isfinite(logarithms).any():

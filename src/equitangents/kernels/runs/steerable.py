@@ -1,7 +1,7 @@
 """Kernels of steerable programs: in batches of pairs of inputs, on the reference engine, in double precision.
 
-Where all outputs are numbers that do not move, kernels are (N1, N2), of one of them; otherwise (N1, N2, D, D) of all D
-outputs, with K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ. Of programs that end on points they are fields, between components at
+If all outputs are invariant scalars, kernels are (N1, N2), of one of them; otherwise (N1, N2, D, D) of all D outputs,
+with K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ. For programs that end on points they are fields, between components at
 points.
 """
 
@@ -91,7 +91,7 @@ def compute(
 
 
 def _transposed(blocks: np.ndarray) -> np.ndarray:
-    """K(x', x) of K(x, x'), of numbers (2, pairs) and (2, pairs, M), or of matrices (2, pairs, D, D)."""
+    """K(x', x) from K(x, x'), for scalars (2, pairs) and (2, pairs, M), or for matrices (2, pairs, D, D)."""
     return blocks if blocks.ndim < 4 else np.swapaxes(blocks, -1, -2)
 
 
@@ -104,13 +104,13 @@ def _picked(part: Part | None, blocks: ArrayLike) -> ArrayLike:
 
 
 def outputs(program: SteerableProgram) -> int:
-    """The size D of the kernel's matrices; 1 where outputs are numbers that do not move."""
+    """The size D of the kernel's matrices; 1 if outputs are invariant scalars."""
     found = program.space.outputs
     return 1 if set(found.irreps) == {trivial(found.group)} else found.dimension
 
 
 def working_bytes(program: SteerableProgram, points: int) -> int:
-    """Bytes for the pairs that run at once; raises MemoryLimitError where one pair is too large."""
+    """Bytes for the pairs that run at once; raises MemoryLimitError if one pair is too large."""
     one = _pair_bytes(program, points)
     if one > _MEMORY_LIMIT:
         raise MemoryLimitError("one pair of inputs", one, _MEMORY_LIMIT, "take fewer points, irreps or rings")
@@ -131,12 +131,12 @@ def _pair_bytes(program: SteerableProgram, points: int) -> int:
 
 
 def choice_of(program: SteerableProgram, engine: str | None) -> EngineChoice:
-    """The reference engine, and a note why no other."""
+    """The reference engine, and a note that explains the choice."""
     return EngineChoice(REFERENCE, choose_where(lambda e: None if e is REFERENCE else WHY, engine).notes or (WHY,))
 
 
 def _typed(x: Any, dtype: DType) -> _Side:
-    """(x (N, P, channels), which points exist (N, P))."""
+    """(x (N, P, channels), mask of existing points (N, P))."""
     values = jnp.asarray(getattr(x, "x", x)).astype(dtype)
     mask = getattr(x, "mask", None)
     return values, jnp.ones(values.shape[:2], dtype) if mask is None else jnp.asarray(mask).astype(dtype)
@@ -152,7 +152,7 @@ def _known_variances(program: SteerableProgram, x: jax.Array, present: jax.Array
 
 
 def _check_norms(program: SteerableProgram, known: _Known) -> None:
-    """Raise InvalidArgumentError where vectors are longer than the function of their norm was fitted for."""
+    """Raise InvalidArgumentError if vectors are longer than the fitted range of the function of their norm."""
     nonlinear = [op for op in flat(program.ops) if op.needs_variances and not op.held]
     for op, found in zip(nonlinear, known, strict=True):
         if op.largest is None:
@@ -170,10 +170,10 @@ def _check_norms(program: SteerableProgram, known: _Known) -> None:
 
 
 def _check_fit(op: Norm, kind: Any, v: np.ndarray) -> None:
-    """Raise InvalidArgumentError where the function of the norm was not fitted closely enough for vectors so short.
+    """Raise InvalidArgumentError if the function of the norm was not fitted accurately enough for such short vectors.
 
-    With errors of η of at most ε and of its slope of at most ε', E[η²] is off by at most 2 min(ε, ε' ρ) √E[η²] and the
-    square of the first two, of vectors of root mean square norm ρ.
+    With errors of η of at most ε and of its slope of at most ε', the error of E[η²] is at most 2 min(ε, ε' ρ) √E[η²]
+    plus the square of the minimum, for vectors of root mean square norm ρ.
     """
     norms = np.sqrt(np.trace(v, axis1=-2, axis2=-1).astype(np.float64))
     off, size = 2 * np.minimum(op.off[0], op.off[1] * norms), mean_square(op.coefficients, op.rates, v)
@@ -209,12 +209,12 @@ def _of_pairs(
 
 
 def _batches(count: int, step: int) -> list[np.ndarray]:
-    """Numbers in batches of `step`, the last filled up with its last one, so that equal shapes compile once."""
+    """Indices in batches of `step`, the last padded with its last index, so that equal shapes compile once."""
     return [np.minimum(np.arange(i, i + step), count - 1) for i in range(0, count, step)]
 
 
 def _at_once(program: SteerableProgram, points: int, count: int) -> int:
-    """How many of `count` pairs run at once: a power of two, so that few programs are compiled."""
+    """Number of pairs, of `count`, that run at once: a power of two, so that few programs are compiled."""
     most = min(_MOST, max(1, _MEMORY // _pair_bytes(program, points)))
     return min(1 << (int(most).bit_length() - 1), 1 << (count - 1).bit_length())
 
@@ -244,9 +244,9 @@ def _traced_blocks(program: SteerableProgram, sides: list[_Side]) -> jax.Array:
 
 
 def _block(program: SteerableProgram, fields: Fields) -> jax.Array:
-    """NNGP and NTK of one pair, (2,) or (2, D, D): every copy of an irrep has the same block, others are zero.
+    """NNGP and NTK of one pair, (2,) or (2, D, D): every copy of an irrep has the same block; other entries are zero.
 
-    Of a field (2, P, P) or (2, P D, P D), point by point.
+    For a field (2, P, P) or (2, P D, P D), point by point.
     """
     if program.space.field:
         return jnp.stack([_at_points(program, fields, part) for part in range(2)])

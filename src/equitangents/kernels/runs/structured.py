@@ -1,7 +1,7 @@
-"""Kernels of structured programs: an engine is chosen, inputs are prepared, and norms and memory looked after.
+"""Kernels of structured programs: choose an engine, prepare inputs, handle norms, check memory.
 
-All but traced kernels are computed in double precision. Kernel fields, traced kernels and pairs of inputs of very
-different norm are the reference engine's.
+All kernels except traced ones are computed in double precision. The reference engine computes kernel fields, traced
+kernels and pairs of inputs of very different norm.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ def rules_of(engine: Engine) -> StructuredRules:
 def choice_of(
     program: StructuredProgram, engine: str | None, part: Part | None = None, traced: bool = False
 ) -> EngineChoice:
-    """The engine that runs the program, and what a reader of the result should know of who computed it.
+    """The engine that runs the program, and notes about the choice for the result.
 
-    Kernel fields and traced kernels are the reference engine's.
+    The reference engine runs kernel fields and traced kernels.
     """
     along = f"by pair offset only, and this network runs over all pairs of positions: {why_structured(program.ops)}"
 
@@ -103,7 +103,7 @@ def choice_of(
 
 
 def far_apart(logs1: np.ndarray, logs2: np.ndarray) -> np.ndarray:
-    """Which pairs of inputs differ so much in norm that the distance does not resolve their covariance."""
+    """Mask of the pairs of inputs whose norms differ so much that the distance does not resolve their covariance."""
     with np.errstate(invalid="ignore"):
         gap = np.abs(logs1[:, None] - logs2)
     return np.isfinite(gap) & (gap > _FAR)

@@ -90,13 +90,13 @@ class FeatureVector(InputLayer):
 class SphereSignal(InputLayer):
     """Signals on the sphere as harmonic coefficients, (N, B², C), at the index l² + l + m. An input layer.
 
-    Degree l of the C channels becomes C copies of the irrep l, for l below B. SteerableDense is then a convolution with
-    zonal filters, with one weight for every degree and two channels, and FourierNonlinearity a function of the signal's
-    values. Coefficients are as for `SphereLift`, real and orthonormal over the sphere; features are those divided by
-    √(4π), so that their squares add up to the signal's mean square. The first layer of a network.
+    Degree l of the C channels becomes C copies of the irrep l, for l < B. SteerableDense is then a convolution with
+    zonal filters, with one weight per degree and pair of channels, and FourierNonlinearity acts on the signal's values.
+    Coefficients are real and orthonormal over the sphere, as for `SphereLift`; features are coefficients divided by
+    √(4π), so that their squares sum to the signal's mean square.
 
     Args:
-        group: "SO(3)", or "O(3)", where signals are numbers at points: l is even or odd as (-1)^l.
+        group: "SO(3)", or "O(3)" for scalar signals, where l has the parity (-1)^l.
 
     >>> from equitangents import nn
     >>> net = nn.Sequential(
@@ -126,7 +126,7 @@ class SphereSignal(InputLayer):
 
 
 def signals_on_directions(group: str, copies: int, bandlimit: int) -> Features:
-    """Features of signals on the circle or sphere: copies of every degree below the bandlimit, even or odd for O(3)."""
+    """Features of signals on the circle or sphere: copies of every degree below the bandlimit; parities for O(3)."""
     kinds = (SteerableIrrep(group, l, (-1) ** l if group == "O(3)" else 1) for l in range(bandlimit))
     return Features.of(group, tuple((copies, kind) for kind in kinds))
 
@@ -211,13 +211,13 @@ def with_features(signal: Signal, features: Features, *, gaussian: bool) -> Sign
 
 
 def parted(x: jax.Array, signal: Signal) -> tuple[jax.Array, dict[SteerableIrrep, Any]]:
-    """(coordinates, features (..., copies, d) by irrep) of x, (..., channels)."""
+    """(coordinates, {irrep: features (..., copies, d)}) of x, (..., channels)."""
     positions = steered(signal)
     n = positions.coordinates
     return x[..., :n], positions.features.split(x[..., n:])
 
 
 def joined(points: jax.Array, features: Features, values: dict[SteerableIrrep, jax.Array]) -> jax.Array:
-    """Channels of coordinates and of values (..., copies, d) by irrep."""
+    """Channels (..., channels) from coordinates and {irrep: values (..., copies, d)}."""
     parts = [values[kind].reshape((*points.shape[:-1], -1)) for kind in features.irreps]
     return jnp.concatenate([points, *parts], axis=-1)

@@ -34,7 +34,7 @@ class SteerableNonlinearity(ParameterFree):
 
     @abc.abstractmethod
     def moved(self, features: Features, values: dict[SteerableIrrep, Any]) -> dict[SteerableIrrep, Any]:
-        """Values (..., copies, d) by irrep after the nonlinearity."""
+        """{irrep: values (..., copies, d)} after the nonlinearity."""
 
     def signal(self, signal: Signal) -> Signal:
         """A field on the input's points, not Gaussian."""
@@ -148,7 +148,7 @@ class FourierNonlinearity(SteerableNonlinearity):
         return default if self.samples is None else self.samples
 
     def moved(self, features: Features, values: dict[SteerableIrrep, Any]) -> dict[SteerableIrrep, Any]:
-        """From coefficients to values, through the function, and back."""
+        """Coefficients after the function: transformed to values, mapped, transformed back."""
         grid = samples(features.space, self._resolution(features), max(kind.degree for kind in values))
         signals = [
             jnp.einsum("sa,...ca->...cs", jnp.asarray(grid.harmonics[kind.degree], v.dtype), v, precision="highest")

@@ -1,15 +1,15 @@
-"""Activation kernels as the CPU engine numbers them, and the precision that plans need.
+"""Codes of activation kernels for the CPU engine, and the precision that plans need.
 
 Vectors of few features are often nearly parallel or nearly opposite. The tangent kernel depends on the angle between
-them, whose square has the rounding errors: in single precision the angle is off by 3e-4 at worst, where it is small. In
-n dimensions angles below ε have a probability of the order ε^(n-1), so that from five features on this is rare.
+them, whose square has the rounding errors: in single precision the error of a small angle is at most 3e-4. In n
+dimensions angles below ε have a probability of order ε^(n-1), so that they are rare from five features on.
 
 A power multiplies relative errors by its degree, so that two layers of third powers multiply them by nine.
 
-Networks with smooth nonlinearities or layer normalisation have no units (`kernels.scales`): behind these, and behind
-biases, parallel and opposite inputs are a small angle apart, of which D and the variances hold the square to rounding
-of the variances. A kink reads the angle itself. Dense networks with biases alone before the kink compute such pairs
-again (`kernels.runs.programs`); those with windows have many of them, at flat parts of signals.
+Networks with smooth nonlinearities or layer normalisation have no scaling (`kernels.scales`): after these, and after
+biases, parallel and opposite inputs have a small non-zero angle, whose square is known to rounding of the variances.
+A kink depends on the angle itself. Dense networks with only biases before the kink recompute such pairs
+(`kernels.runs.programs`); those with windows have many of them, at constant parts of signals.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from equitangents.kernels.scales import has_bias, unit_bias
 
 @dataclass(frozen=True, eq=False)
 class Described:
-    """A kind, its parameters, what is added to φ, and coefficients, a row or a table of rows."""
+    """A code, its parameters, the constant added to φ, and coefficients, one row or a table of rows."""
 
     kind: DualKind
     first: float = 0.0
@@ -45,7 +45,7 @@ class Described:
         return int(np.shape(self.coefficients)[-1])
 
     def sides(self, changes: bool = False) -> int:
-        """How many numbers a position it needs of each input alone, between fields in units if it `changes` these."""
+        """Number of values per position needed of each input separately; `changes`: fields change their scaling."""
         more = CONVERTED_SIDES.get(self.kind, 0) + (RAISED_SIDES if self.offset else 0)
         return DUAL_SIDES[self.kind] + (more if changes else 0)
 
@@ -70,7 +70,7 @@ _KINDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {  # kind and parameters
 
 
 def described(activation: Any, bent: bool = False) -> Described | None:
-    """Description of an activation kernel for the engine, or None; `bent`: a kink follows a smooth one."""
+    """Description of an activation kernel for the engine, or None; `bent`: a kink follows a smooth function."""
     if isinstance(activation, duals.Shifted):
         of = described(activation.of, bent)
         return None if of is None else replace(of, offset=of.offset + activation.offset)
@@ -95,7 +95,7 @@ def name_of(activation: Any) -> str:
 
 
 def is_tabulated(activation: Any) -> bool:
-    """Whether an activation kernel is a table over a range of variances."""
+    """Whether an activation kernel is tabulated over a range of variances."""
     of = activation.of if isinstance(activation, duals.Shifted) else activation
     return isinstance(of, duals.Quadrature)
 
@@ -106,7 +106,7 @@ _STEEP = 3  # degrees of powers
 
 @lru_cache(maxsize=256)
 def at_any_norms(plan: Any) -> Any:
-    """The plan for inputs of any two norms: in double precision, of fields in units of their own."""
+    """The plan for inputs of arbitrary norms: in double precision, with fields scaled separately."""
     return replace(plan, any_norms=True)
 
 
@@ -125,7 +125,7 @@ def computed_in_double(plan: OffsetPlan, channels: int) -> bool:
 
 @lru_cache(maxsize=256)
 def changes_units(plan: OffsetPlan) -> bool:
-    """Whether fields change their unit (see `kernels.scales`): a function grows, or norms of inputs may differ much."""
+    """Whether fields change their scaling (see `kernels.scales`): a function grows, or norms may differ much."""
     steps = plan.steps
     if plan.any_norms and unit_bias(steps) is None:
         return True
@@ -133,7 +133,7 @@ def changes_units(plan: OffsetPlan) -> bool:
 
 
 def bends_what_is_smooth(steps: Sequence[Step]) -> bool:
-    """Whether a kink, or a jump, follows a smooth nonlinearity among these operations."""
+    """Whether a kink or a jump follows a smooth nonlinearity in these operations."""
     activations = _nonlinearities(steps)
     bent = [i for i, a in enumerate(activations) if traits_of(a).bent and getattr(a, "slope", 0.0) != 1.0]
     smooth = [i for i, a in enumerate(activations) if traits_of(a).curved]
@@ -142,19 +142,19 @@ def bends_what_is_smooth(steps: Sequence[Step]) -> bool:
 
 @lru_cache(maxsize=256)
 def has_tables(plan: OffsetPlan) -> bool:
-    """Whether functions are known by tables, so that kernels are NaN where variances lie outside of these."""
+    """Whether functions are tabulated, so that kernels are NaN at variances outside of the tables."""
     return any(map(is_tabulated, _nonlinearities(plan.steps)))
 
 
 def _nonlinearities(steps: Sequence[Step]) -> list[Any]:
-    """The duals of all nonlinearities, in the order of the operations."""
+    """The activation kernels of all nonlinearities, in the order of the operations."""
     return [op.nonlinearity for op in steps if op.nonlinearity is not None]
 
 
 def features(plan: OffsetPlan, channels: int) -> int:
-    """The channels of all positions that one position has seen before the first nonlinearity.
+    """The number of input channels that influence one position before the first nonlinearity.
 
-    Pools on the way add none: a window sees one average in place of many positions.
+    Pools add none: a window then reads one average instead of many positions.
     """
     span = 1
     positions = plan.stages[0].levels[0].positions

@@ -1,4 +1,4 @@
-"""Plans as three arrays of numbers, which the engine in C++ reads (`native/src/plan.cpp`).
+"""Plans as three arrays of numbers, read by the C++ engine (`native/src/plan.cpp`).
 
 `code` holds the levels and operations, `reals` all factors and weights, `tables` all tables of indices; code refers to
 the other two by position. Grids get leading axes of length 1 up to three.
@@ -88,7 +88,7 @@ class Description:
 
 
 class Numbers:
-    """The reals and the tables of a description, one behind the other; equal tables are held once."""
+    """The concatenated reals and tables of a description; equal tables are stored once."""
 
     def __init__(self) -> None:
         self._reals: list[np.ndarray] = []
@@ -97,14 +97,14 @@ class Numbers:
         self._tables_at: dict[str, int] = {}
 
     def real(self, values: npt.ArrayLike) -> int:
-        """Where these numbers begin."""
+        """Index of the first of these numbers, which are appended."""
         array = np.asarray(values, np.float64).ravel()
         self._reals.append(array)
         self._ends[0] += array.size
         return self._ends[0] - array.size
 
     def table(self, table: FrozenArray) -> int:
-        """Where a table begins."""
+        """Index of the first entry of a table."""
         if table.key not in self._tables_at:
             self._tables_at[table.key] = self._ends[1]
             self._tables.append(table.array)
@@ -112,18 +112,18 @@ class Numbers:
         return self._tables_at[table.key]
 
     def coefficients(self, of: Described) -> int:
-        """Where those of an activation kernel begin."""
+        """Index of the first coefficient of an activation kernel."""
         return self.real(of.coefficients) if of.count else 0
 
     def described(self, code: list[int]) -> Description:
-        """All of it with `code`, as arrays."""
+        """The description with `code`, as arrays."""
         reals = np.concatenate(self._reals).view(np.int32)
         tables = np.concatenate([np.asarray(t, np.int32).ravel() for t in self._tables])
         return Description(np.array(code, np.int32), reals, tables)
 
 
 def affine_numbers(op: Affine) -> tuple[float, float, float, float]:
-    """Variances of weights and bias, and what the kernel and 1 are multiplied by where these move at other rates."""
+    """Variances of weights and bias, and their tangent-kernel factors for other learning-rate scalings."""
     weight_rate, bias_rate = op.rates or (op.W_var, 0.0)
     return op.W_var, op.b_var, 1.0 if op.rates is None else weight_rate / op.W_var, bias_rate
 
@@ -155,7 +155,7 @@ def obstacle(plan: OffsetPlan | PairPlan) -> str | None:
 
 
 def _fits_windows(op: Step, before: Level, after: Level) -> bool:
-    """Whether an operation is a mean over windows that the engine has between these levels."""
+    """Whether the engine supports an operation as a mean over windows between these levels."""
     if op.grids is None:
         return op.is_window and not after.on_grid
     lifted = not (before.on_grid or after.on_grid)
@@ -163,7 +163,7 @@ def _fits_windows(op: Step, before: Level, after: Level) -> bool:
 
 
 def _window_grid(steps: Sequence[Step], levels: Sequence[Level], i: int) -> tuple[int, ...]:
-    """The grid on which the windows around level i of a lifted program work; without windows, one row."""
+    """The grid of the windows around level i of a lifted program; without windows, one row."""
     row = (levels[i].positions,)
     after = next((op for op in steps[i:] if op.is_window), None)
     before = next((op for op in reversed(steps[:i]) if op.is_window), None)
@@ -211,13 +211,13 @@ class _PlanWriter(Numbers):
         return self.described(self.code)
 
     def unit_behind(self, op: Any) -> tuple[bool, float]:
-        """Whether an operation changes the unit, and what biases add to its square."""
+        """(whether an operation changes the scaling, the square that biases add to it)."""
         if self.units_behind is None or not _changes_unit(op):
             return False, 0.0
         return True, self.units_behind.pop(0)
 
     def stage(self, stage: Stage, before: tuple[Stage, ...]) -> None:
-        """How many operations, offsets, the pool before, with the offsets that its variances need, and levels."""
+        """Write a stage: counts, the pool before it with the offsets that its variances need, and levels."""
         self.code += [len(stage.steps)]
         self.offsets(stage.offsets, stage.levels[0])
         if stage.pool is not None:
@@ -234,7 +234,7 @@ class _PlanWriter(Numbers):
         self.code += [len(array), self.table(FrozenArray(array))]
 
     def pool(self, pool: AnyPool, carried: tuple[tuple[int, int], ...]) -> None:
-        """Windows on a grid, or blocks of positions; and what branches around the pool keep."""
+        """Write a pool, over windows on a grid or blocks of positions, and the fields kept by branches around it."""
         box = pool.box
         if isinstance(pool, Pool) and box is None:
             labels = pool.labels.array
@@ -263,7 +263,7 @@ class _PlanWriter(Numbers):
             self.code += [0, *_three(torus, 1), *[1] * AXES, 1, level.positions, self.table(level.table), rows]
 
     def operation(self, op: Step, moves: bool = False) -> None:
-        """`moves`: positions before it are others than those after it, as where the next branch begins."""
+        """Write an operation; `moves`: its input positions are not the last output's, as at the start of a branch."""
         made = _CODES[type(op)](self, op)
         flag = moves if isinstance(op, Restore) else made.flag
         self.code += [int(made.kind), *made.box, made.index, made.weights, made.count, int(flag), int(made.dual)]
@@ -286,7 +286,7 @@ _NO_BOX = (*[1] * 4 * AXES, *[0] * AXES, 1)
 
 @dataclass(frozen=True)
 class _Code:
-    """An operation in numbers, as `native/src/plan.cpp` reads it."""
+    """An operation as numbers for `native/src/plan.cpp`."""
 
     kind: OpKind
     box: tuple[int, ...] = _NO_BOX
@@ -300,7 +300,7 @@ class _Code:
 
 
 def _changes_unit(op: object) -> bool:
-    """Whether fields may have another unit behind a step: fields that are added are brought into one of their own."""
+    """Whether fields' scaling may change in a step; branches are rescaled to a common one before they are added."""
     return isinstance(op, AddSaved) or changes_unit(op)
 
 

@@ -1,4 +1,4 @@
-"""Programs on rotations as the CPU engine runs them: their plans, their signals, and runs of all pairs or of lists."""
+"""Programs on rotations for the CPU engine: their plans, signals, and runs over all pairs or listed pairs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from equitangents.kernels.scales import law_of
 
 
 class CompiledRotations(RotationRules):
-    """Signals as vectors, correlated and carried through all layers in C++."""
+    """Kernels of signals as vectors, correlated and passed through all layers in C++."""
 
     def obstacle(self, program: RotationSections) -> str | None:
         steps = OffsetPlan((_at_one_position(()),), _LABEL, 1.0, unrolled(program.field + program.vector))
@@ -45,7 +45,7 @@ class CompiledRotations(RotationRules):
         return run.listed(plan, a, b) if paired else run.kernels(plan, a, b)
 
     def traced(self, program: RotationSections, resolution: int, x1: Any, x2: Any = None, paired: bool = False) -> Pair:
-        """As `kernels`, inside a JAX program; without derivatives."""
+        """As `kernels`, inside a JAX program; not differentiable."""
         plan, law = plan_of(program, resolution, x1.dtype.itemsize), law_of(program)
         a = vectors(x1)
         b = x2 if x2 is None else vectors(x2)
@@ -54,7 +54,7 @@ class CompiledRotations(RotationRules):
     def working_bytes(
         self, program: RotationSections, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
     ) -> int:
-        """Bytes held beyond inputs and results: signals scaled and prepared, the quadrature, and each thread's tile."""
+        """Bytes in addition to inputs and results: scaled and prepared signals, quadrature, each thread's tile."""
         plan = plan_of(program, resolution, itemsize)
         channels *= program.bandlimit**2
         scaled = (n1 + (n2 or 0)) * channels * itemsize
@@ -70,7 +70,7 @@ _LABEL = FrozenArray(np.zeros(1, np.int32))  # of the single position of vectors
 
 
 def _at_one_position(ops: tuple[Op, ...], rotations: int = 1) -> Stage:
-    """A stage on fields of one position, at so many rotations."""
+    """A stage on fields of one position, at `rotations` rotations."""
     steps = unrolled(ops)
     return Stage(steps, (GridLevel((), wrap=True),) * (len(steps) + 1), FrozenArray(np.zeros((rotations, 0), np.int32)))
 
@@ -91,7 +91,7 @@ def plan_of(program: RotationSections, resolution: int, itemsize: int, any_norms
 
 
 def _of_circles(rings: Rings, bandlimit: int) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
-    """(azimuths, waves, mixing, weights): of the factors those that are not zero by their degree, in pairs."""
+    """(azimuths, waves, mixing, weights); only factors that are non-zero by their degree, in pairs."""
     waves = rings.fixed["azimuths"]
     orders = np.abs(np.arange(1 - bandlimit, bandlimit))
     row, column, degree = np.meshgrid(orders, orders, np.arange(1, bandlimit), indexing="ij")

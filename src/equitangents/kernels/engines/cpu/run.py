@@ -1,6 +1,6 @@
 """Loads the compiled engine, and runs described plans: on NumPy arrays directly, inside JAX programs as a custom call.
 
-The build puts the library into `_native` in the package's folders.
+The build installs the library in `_native` in the package's folders.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ logger = logging.getLogger("equitangents")
 
 
 def native_folders() -> tuple[Path, ...]:
-    """The folders `_native`, one for each place that holds a part of the package (an editable install has two)."""
+    """The folders `_native`, one per location of the package (an editable install has two)."""
     return tuple(Path(root) / "_native" for root in sys.modules["equitangents"].__path__)
 
 
@@ -45,7 +45,7 @@ TARGETS = {"float32": ("eqt_kernel_float", "eqt_ffi_float"), "float64": ("eqt_ke
 
 @cache
 def _loaded() -> tuple[ctypes.CDLL | None, str | None]:
-    """The library, or why there is none."""
+    """(the library, None), or (None, why it cannot be loaded)."""
     places = native_folders()
     found = [place / name for place in places for name in _NAMES if (place / name).exists()]
     if not found:
@@ -76,7 +76,7 @@ def why_unavailable() -> str | None:
 
 @cache
 def _refused() -> str | None:
-    """Why JAX takes none of the calls, said once as a warning; None where it takes them. Newer headers are refused."""
+    """Why JAX rejects the library's calls (warned once), as for newer headers; None if it accepts them."""
     try:
         for dtype in TARGETS:
             registered(dtype)
@@ -89,14 +89,14 @@ def _refused() -> str | None:
 
 
 def library() -> ctypes.CDLL:
-    """The loaded library; only where `why_unavailable()` is None."""
+    """The loaded library; call only if `why_unavailable()` is None."""
     if why := why_unavailable():
         raise RuntimeError(f"the CPU engine is not available: {why}")
     return _library()
 
 
 def _library() -> ctypes.CDLL:
-    """The loaded library, also while it is not known whether JAX takes its calls."""
+    """The loaded library, even before it is known whether JAX accepts its calls."""
     found, why = _loaded()
     if found is None:
         raise RuntimeError(f"the CPU engine is not available: {why}")
@@ -120,7 +120,7 @@ def description() -> str:
 
 @cache
 def registered(dtype: str) -> str:
-    """The name under which JAX knows the engine's custom call for `dtype`."""
+    """The name under which the engine's custom call is registered in JAX for `dtype`."""
     name = f"equitangents_{TARGETS[dtype][1]}"
     handler: Any = getattr(_library(), TARGETS[dtype][1])
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform="cpu")
@@ -155,7 +155,7 @@ class Arrays(ctypes.Structure):
 
 @lru_cache(maxsize=64)
 def _described(plan: OffsetPlan, channels: int) -> tuple[Arrays, Description, int]:
-    """(Where the description of a plan lies, that description, how many numbers a pair takes)."""
+    """(pointers to the description of a plan, that description, number of values per pair)."""
     description = describe(plan, channels)
     return Arrays.of(description), description, _work_of_pair(plan, channels)
 
@@ -186,7 +186,7 @@ def kernels(
 
 
 def _lists_pairs(plan: OffsetPlan, x1: np.ndarray, symmetric: bool, n2: int) -> bool:
-    """Whether few pairs fill at most half as many vectors as a list than if each first input has its own."""
+    """Whether a list of pairs fills at most half as many vectors as separate vectors per first input."""
     n1 = len(x1)
     if not 1 < n1 * n2 <= _MOST_LISTED or isinstance(plan, RotationPlan):
         return False
@@ -201,7 +201,7 @@ def _lists_pairs(plan: OffsetPlan, x1: np.ndarray, symmetric: bool, n2: int) -> 
 def _by_pairs(
     plan: OffsetPlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`kernels` with a pair in every lane of a vector; of x1 with itself only pairs i <= j."""
+    """`kernels` with one pair per vector lane; for x1 with itself only pairs i <= j."""
     shape = (len(x1), len(x1 if x2 is None else x2))
     i, j = np.triu_indices(len(x1)) if x2 is None else (index.ravel() for index in np.indices(shape))
     found = results(shape, x1.dtype)
@@ -217,7 +217,7 @@ def _by_pairs(
 def listed(
     plan: OffsetPlan, x1: np.ndarray, x2: np.ndarray | None = None, part: Part = READOUT
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK), each (N, *tail), of every input of x1, (N, *positions, C), with that of x2 of its number.
+    """(NNGP, NTK), each (N, *tail), of every input of x1, (N, *positions, C), with the input of the same number in x2.
 
     x2 None: with itself.
     """
@@ -262,7 +262,7 @@ def _run(
 
 
 def results(shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Room for the NNGP and the NTK; raises MemoryLimitError where there is none."""
+    """Uninitialised arrays for the NNGP and the NTK; raises MemoryLimitError if they do not fit."""
     try:
         return _array(shape, dtype), _array(shape, dtype)
     except MemoryError:
@@ -271,9 +271,9 @@ def results(shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, np.nda
 
 
 def _array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Uninitialised numbers on the boundary of a cache line, in memory of an earlier result that nobody holds any more.
+    """An uninitialised array aligned to a cache line, if possible in the memory of an earlier, released result.
 
-    The operating system clears new memory, which takes a fifth of the time of two layers. 1 to 32 MiB are kept so.
+    Clearing new memory by the operating system takes a fifth of the time of two layers. 1 to 32 MiB are kept for reuse.
     """
     size = math.prod(shape) * dtype.itemsize + _VECTOR
     with _LOCK:
@@ -293,7 +293,7 @@ _NOBODY = _holders([np.empty(0, np.uint8)], 0)  # but the list
 
 
 def working_bytes(plan: OffsetPlan, channels: int, n1: int, n2: int, itemsize: int, part: Part = READOUT) -> int:
-    """Bytes that a run for N1 × N2 pairs of inputs holds beyond inputs and results, and its description."""
+    """Bytes of a run for N1 × N2 pairs in addition to inputs and results, including its description."""
     return _held(plan, channels, n1, n2, itemsize, part, threads())
 
 
@@ -314,9 +314,9 @@ def _function(itemsize: int) -> Any:
 
 
 def called(function: Any, description: Arrays, problem: ctypes.Structure, cancel: ctypes.c_int32, work: float) -> None:
-    """Runs a function of the library; Ctrl-C stops it, through `cancel`.
+    """Run a function of the library; Ctrl-C stops it, through `cancel`.
 
-    Raises MemoryLimitError where memory runs out. Where threads cannot be started, fewer do the work.
+    Raises MemoryLimitError if memory runs out. If threads cannot be started, fewer threads are used.
     """
     message = _Message()
     arguments = ctypes.byref(description), ctypes.byref(problem), message, len(message)
@@ -332,13 +332,13 @@ def called(function: Any, description: Arrays, problem: ctypes.Structure, cancel
 
 @lru_cache(maxsize=256)
 def _work_of_pair(plan: OffsetPlan, channels: int) -> int:
-    """Roughly how many numbers are computed for a pair of inputs."""
+    """Approximate number of values computed per pair of inputs."""
     positions = plan.positions
     return sum(len(s.offsets.array) * (positions * (len(s.steps) + channels) + 1) for s in plan.stages)
 
 
 def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
-    """call() in another thread, so that Ctrl-C reaches this one and stops it; in this one where none can be started."""
+    """call() in another thread, so that Ctrl-C reaches this one and stops it; in this one if threads cannot start."""
     status: list[int] = []
     worker = threading.Thread(target=lambda: status.append(call()), daemon=True)
     try:
@@ -356,7 +356,7 @@ def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
 
 
 def traced(plan: OffsetPlan, law: Law, x1: ArrayLike, x2: Any | None = None, listed: bool = False) -> tuple[Any, Any]:
-    """As `kernels`, or as `listed`, for traced JAX arrays of any norms; without derivatives."""
+    """As `kernels`, or as `listed`, for traced JAX arrays of any norms; not differentiable."""
     size = (len(x1),) if listed else (len(x1), len(x1 if x2 is None else x2))
     shape, channels = jax.ShapeDtypeStruct(size, x1.dtype), x1.shape[-1]
     call = jax.ffi.ffi_call(registered(x1.dtype.name), (shape, shape), vmap_method="sequential")
@@ -382,7 +382,7 @@ def field_kernels(
 
 
 def _complete(values: np.ndarray, crossed: bool) -> None:
-    """Fill in the pairs i > j of (N, N, *tail), and make inputs with themselves exactly symmetric."""
+    """Fill in the pairs i > j of (N, N, *tail), and make diagonal entries exactly symmetric."""
     for i in range(len(values)):
         later = values[i, i + 1 :]
         values[i + 1 :, i] = later.swapaxes(1, 2) if crossed else later

@@ -1,7 +1,7 @@
 """Structured programs by the CPU engine: masks, graphs, attention and dropout, over all pairs of positions.
 
 A program becomes steps on numbered fields, in three arrays of numbers (`native/src/joint.cpp` reads them): code, reals,
-and tables of indices. All is computed in double precision, of one first input and a vector of second ones at a time.
+and tables of indices. All steps run in double precision, for one first input and a vector of second inputs at a time.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ from equitangents.kernels.structured import (
 
 @dataclass
 class Slot:
-    """Where a field is kept; `mask` is the number of its mask, -1 for none.
+    """Location of a field; `mask` is the number of its mask, -1 for none.
 
-    `stale`: what it holds at missing positions is not zero and has to be cleared before positions are added up.
+    `stale`: entries at missing positions are not zero and must be cleared before positions are summed.
     """
 
     number: int
@@ -74,7 +74,7 @@ _ONES = (1.0, 1.0, 1.0, 1.0)
 
 
 class StepsDescription(NamedTuple):
-    """The arrays, how many fields are alive at once, the most positions of one, and numbers known of each input."""
+    """The arrays, the number of simultaneous fields, the most positions of one, and the number of values per input."""
 
     arrays: Description
     fields: int
@@ -83,7 +83,7 @@ class StepsDescription(NamedTuple):
 
 
 def why_not(program: StructuredProgram) -> str | None:
-    """Which operation there are no steps for, or None."""
+    """The operation without an implementation as steps, or None."""
     for op in flat(program.ops):
         if is_tabulated(phi := op.nonlinearity):
             return "it has no dual of Quadrature over all pairs of positions"
@@ -99,7 +99,7 @@ def why_not(program: StructuredProgram) -> str | None:
 
 
 def changes_units(program: StructuredProgram) -> bool:
-    """Whether fields change their unit (see `kernels.scales`): an operation grows faster than its input."""
+    """Whether fields change their scaling (see `kernels.scales`): an operation grows faster than its input."""
     ops = list(flat(program.ops))
     grows = (traits_of(phi).grows for op in ops if (phi := op.nonlinearity) is not None)
     return any(grows) or any(op.grows for op in ops)
@@ -119,7 +119,7 @@ def describe(program: StructuredProgram, channels: int, masked: bool) -> StepsDe
 
 
 class _Writer(Numbers):
-    """Operations to steps; each takes fields, which it may overwrite, and returns what they have become."""
+    """Converts operations to steps; each takes fields, which it may overwrite, and returns the resulting fields."""
 
     def __init__(self, program: StructuredProgram, masked: bool) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class _Writer(Numbers):
         self.units_behind = unit_biases(flat(program.ops))[1:] if self.changes_units else []
 
     def description(self, channels: int, graphs: bool) -> Description:
-        """All of it as arrays."""
+        """The description as arrays."""
         head = [STEPS_VERSION, channels, self.positions, self.fields, self.count, len(self.masks), int(graphs)]
         head += [int(self.changes_units), *self.masks]
         self.real(0.0)  # there is at least one number, and one table
@@ -147,11 +147,11 @@ class _Writer(Numbers):
         return self.described(head + self.steps)
 
     def indices(self, values: npt.ArrayLike) -> int:
-        """Where a table of indices begins."""
+        """Index of the first entry of a table of indices."""
         return self.table(FrozenArray(np.asarray(values, np.int32).ravel()))
 
     def take(self, positions: int, mask: int = -1) -> Slot:
-        """A place for another field."""
+        """A free slot for another field."""
         self.widest = max(self.widest, positions)
         if not self.free:
             self.free.append(self.fields)
@@ -159,7 +159,7 @@ class _Writer(Numbers):
         return Slot(self.free.pop(), positions, mask)
 
     def give_back(self, field: Slot) -> None:
-        """Release a place in memory."""
+        """Release a slot."""
         self.free.append(field.number)
 
     def step(
@@ -179,9 +179,9 @@ class _Writer(Numbers):
         dual: int = 0,
         numbers: tuple[float, ...] = (),
     ) -> None:
-        """One step from the field, or mask, `source` (None: in place) to `to`, of `after` positions (None: as many).
+        """Write a step from the field or mask `source` (None: in place) to `to`, of `after` positions (None: as many).
 
-        `sides`: numbers that it needs of each input alone, where the kind of step does not say it.
+        `sides`: number of values needed of each input separately, unless the kind of step determines it.
         """
         source = to if source is None else source
         before = source.positions
@@ -215,7 +215,7 @@ class _Writer(Numbers):
         return [self.joined(op.shares, fields)] if op.joined else fields
 
     def joined(self, shares: tuple[float, ...] | None, fields: list[Slot]) -> Slot:
-        """The sum, or with shares channels side by side."""
+        """The sum, or with shares the concatenated channels."""
         base, own = fields[0], 1.0 if shares is None else shares[0]
         for n, field in enumerate(fields[1:], 1):
             other = 1.0 if shares is None else shares[n]
@@ -351,7 +351,7 @@ class _Writer(Numbers):
         numbers: tuple[float, ...] = (1.0,),
         centred: bool = False,
     ) -> Slot:
-        """K of D, the two products, and D of the new K, in place; entries of A are where the pattern has them."""
+        """Write K from D, the two products, and D from the new K, in place; A has the pattern's entries."""
         self.cleared(field)
         self.step(JointKind.COVARIANCE, field)
         index = 0 if pattern is None else self.indices(_entries(pattern))
@@ -377,7 +377,7 @@ class _Writer(Numbers):
         return self.mask_of(JointKind.CENTRES, field.mask, at, len(at))
 
     def mask_of(self, kind: JointKind, mask: int, table: np.ndarray, positions: int) -> int:
-        """The number of a mask of so many positions, made of another by a table, once."""
+        """The number of a mask with `positions` positions, computed once from another by a table."""
         key = (mask, kind, np.asarray(table).tobytes())
         if key not in self.made:
             self.made[key] = len(self.masks)
@@ -401,7 +401,7 @@ def _touched(field: Slot) -> Slot:
 
 
 def _entries(pattern: np.ndarray) -> np.ndarray:
-    """Where the rows of a matrix begin, then the columns of all entries."""
+    """Start of each row of a sparse matrix, then the columns of all entries."""
     begins = np.concatenate([[0], np.cumsum(pattern.sum(axis=1))])
     return np.concatenate([begins, np.nonzero(pattern)[1]])
 
@@ -441,7 +441,7 @@ class CompiledStructured(StructuredRules):
         return _run(program, batch, None, (len(batch.x),), -1)
 
     def working_bytes(self, program: StructuredProgram, channels: int, n1: int, n2: int, itemsize: int) -> int:
-        """Bytes of the fields of all threads, moments of each input, and inputs and results in double precision."""
+        """Bytes of all threads' fields, moments of each input, and inputs and results in double precision."""
         found = _sized(program)
         signal = int(np.prod(program.shape, dtype=np.int64)) * channels
         each = (2 * found.sides + signal) * 8
@@ -451,7 +451,7 @@ class CompiledStructured(StructuredRules):
 
 
 def _sized(program: StructuredProgram) -> StepsDescription:
-    """The steps for inputs with masks, which take more, where the program can have them."""
+    """The steps for inputs with masks, which need more memory, if the program supports masks."""
     masked = bool(program.shape) and not any(op.is_window and not op.sides for op in flat(program.ops))
     return describe(program, 1, masked)
 
@@ -461,7 +461,7 @@ def _bytes(found: StepsDescription) -> int:
 
 
 def _threads(found: StepsDescription) -> int:
-    """Fewer than wanted, where the fields of so many would take too much memory."""
+    """Number of threads, reduced if their fields would take too much memory."""
     return max(1, min(threads(), _MEMORY_LIMIT // max(1, _bytes(found))))
 
 

@@ -1,12 +1,12 @@
-"""Any smooth φ by few Hermite coefficients, tabulated in the variance: what `native/src/tabulated.hpp` reads.
+"""Any smooth φ by a few Hermite coefficients, tabulated in the variance, for `native/src/tabulated.hpp`.
 
-With b_n(q) = E[φ'(√q z) h_(n-1)(z)] as in `duals.line`, E[φ'φ'] = Σ b_n b_n' ρⁿ⁻¹. Of the orders n few are kept, each
-with a weight w_n >= 0 that stands for its neighbours too: non-negative least squares over pairs of variances and angles
-find them. So what is computed is the dual of some function, exactly, and its distances lose no digits. b_n √(w_n/n) are
-polynomials in every octave of the variance.
+With b_n(q) = E[φ'(√q z) h_(n-1)(z)] as in `duals.line`, E[φ'φ'] = Σ b_n b_n' ρⁿ⁻¹. Only a few orders n are kept, each
+with a weight w_n >= 0 that also represents its neighbours, from non-negative least squares over pairs of variances and
+angles. The result is exactly the activation kernel of some function, so that its distances lose no digits. b_n √(w_n/n)
+are polynomials in every octave of the variance.
 
-A table is made once of each function, and tried between the variances and angles that made it. One that misses the
-tolerance there is not used; variances outside of its octaves give NaN, upon which the reference engine is asked.
+Each function's table is made once, and tested between the variances and angles used to make it. A table that misses
+the tolerance is not used; variances outside of its octaves give NaN, and the reference engine recomputes the kernel.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SMOOTH = 2e-3  # of the tolerance: how far polynomials may be off, whose slopes
 
 @dataclass(frozen=True, eq=False)
 class Tabulated:
-    """The kind, how many octaves follow 2^LOWEST, and the numbers, (1 + octaves · nodes, columns), φ(0) first."""
+    """The code, the number of octaves above 2^LOWEST, and the numbers, (1 + octaves · nodes, columns), φ(0) first."""
 
     kind: DualKind
     octaves: int
@@ -52,7 +52,7 @@ class Tabulated:
 
 @lru_cache(maxsize=64)
 def tabulated(function: Callable[[Any], Any], tolerance: float) -> Tabulated | None:
-    """The table of a function, to a relative tolerance; None where it holds it over no range of variances."""
+    """The table of a function, to a relative tolerance; None if no range of variances meets it."""
     if tolerance < _LEAST:
         return None
     with jax.enable_x64(True), jax.ensure_compile_time_eval():  # also while something else is traced
@@ -65,7 +65,7 @@ def tabulated(function: Callable[[Any], Any], tolerance: float) -> Tabulated | N
 
 @cache
 def halves() -> np.ndarray:
-    """m of the orders 2m + 1 and 2m + 2 that are kept."""
+    """m of the kept orders 2m + 1 and 2m + 2."""
     found = [*range(7), 8]
     while len(found) < HALF_ORDERS:
         found.append(2 * found[-2])
@@ -73,7 +73,7 @@ def halves() -> np.ndarray:
 
 
 def _grows(values: Values, highest: int) -> bool:
-    """Whether E[φ²]/q rises more than fourfold, so that norms differ more behind φ than before it; or is no number."""
+    """Whether E[φ²]/q rises more than fourfold, so that norms differ more after φ than before it, or is not finite."""
     q = 2.0 ** np.arange(LOWEST, highest + 1)
     z, w = _rule()
     share = sum(values(np.sqrt(q)[:, None] * side)[0] ** 2 @ w for side in (z, -z)) / q
@@ -110,9 +110,9 @@ def _table(values: Values, tolerance: float, highest: int) -> Tabulated | None:
 
 
 def _slopes(values: Values, q: np.ndarray, enough: float = 0.0) -> tuple[np.ndarray, float]:
-    """b_n of n = 1, …, relative to √E[φ'²], (orders, variances), and the share of E[φ'²] beyond all of them.
+    """b_n for n = 1, …, relative to √E[φ'²], (orders, variances), and the fraction of E[φ'²] beyond all of them.
 
-    Until that is `enough`, or of all orders.
+    Stops when that is at most `enough`, or after all orders.
     """
     z, w = _rule()
     slope = np.stack([values(np.sqrt(q)[:, None] * side)[1] for side in (z, -z)])
@@ -129,14 +129,14 @@ def _slopes(values: Values, q: np.ndarray, enough: float = 0.0) -> tuple[np.ndar
 
 
 class _Rows(NamedTuple):
-    """Sums of pairs of variances at angles, relative to the sums of magnitudes: terms of orders kept, and all."""
+    """Sums for pairs of variances at angles, over the sums of magnitudes: of the kept orders, and of all orders."""
 
     kept: np.ndarray
     all: np.ndarray
 
 
 def _rows(b: np.ndarray, q: np.ndarray, first: int) -> _Rows:
-    """Of E[φ'φ'], of its means over angles, and of distances at angle 0; b_n of n = first, first + 2, …"""
+    """Rows for E[φ'φ'], for its means over angles, and for distances at angle 0; b_n for n = first, first + 2, …"""
     n = np.arange(first, first + 2 * len(b), 2)
     i, j = np.triu_indices(len(q))
     logarithms = np.log1p(-_TURNS)[:, None]
@@ -163,9 +163,9 @@ def _rows(b: np.ndarray, q: np.ndarray, first: int) -> _Rows:
 def _in_octaves(
     values: Values, tolerance: float, highest: int, kind: DualKind, kept: list[tuple[int, np.ndarray]]
 ) -> Tabulated | None:
-    """The table of the orders kept, first + 2m of so many weights; None where it is not as smooth as polynomials.
+    """The table of the kept orders, (first + 2m, weights); None if it is not smooth enough for polynomials.
 
-    At every variance that it is made of and tried at, E[φ²] and E[φ'²] are compared with the integrals themselves.
+    At every variance used to make or test it, E[φ²] and E[φ'²] are compared with the integrals themselves.
     """
     nodes, tried = np.cos(np.pi * (np.arange(TABLE_NODES) + 0.5) / TABLE_NODES), np.linspace(-1, 1, 6)
     q = 2.0 ** np.arange(LOWEST, highest)[:, None] * (1.5 + np.concatenate([nodes, tried]) / 2)
@@ -208,7 +208,7 @@ def _rule() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _hermite(count: int) -> Iterator[tuple[int, np.ndarray]]:
-    """(n, w times h_n, h_(n+1), … at the nodes) of blocks of orders."""
+    """Yield (n, w times h_n, h_(n+1), … at the nodes) for blocks of orders."""
     z, w = _rule()
     root = np.sqrt(w)
     one, other = root, z * root
@@ -221,7 +221,7 @@ def _hermite(count: int) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def _means(slope: np.ndarray, begin: int, rows: np.ndarray) -> np.ndarray:
-    """E[φ' h_n], (n, variances), from φ' at nodes of both signs; `rows` begin with that of number `begin`."""
+    """E[φ' h_n], (n, variances), from φ' at nodes of both signs; `rows` start at order `begin`."""
     found = np.empty((len(rows), slope.shape[1]))
     for first in (0, 1):
         sign = -1 if (begin + first) % 2 else 1

@@ -28,12 +28,12 @@ Scales = tuple[tuple[Any, Any], ...]  # W_var and b_var of layers
 
 
 def plan_of(program: Program, part: Part | None = None) -> Plan:
-    """The plan of kernels, or of a part of the kernel field."""
+    """The plan for kernels, or for a part of the kernel field."""
     return plan(program) if part is None else field_plan(program, part)
 
 
 class ReferenceEngine(Engine):
-    """JAX throughout: runs every network, and can be differentiated."""
+    """Pure JAX: runs every network, and is differentiable."""
 
     name = "reference"
     differentiable = True
@@ -85,11 +85,11 @@ class ReferenceEngine(Engine):
         return _one_by_one(tile.diagonal, program, part, x)
 
     def listed(self, program: Program, x1: np.ndarray, x2: np.ndarray) -> Pair:
-        """(NNGP, NTK) of the pairs (x1[p], x2[p]), each (P,); few numbers of pairs are compiled."""
+        """(NNGP, NTK) of the pairs (x1[p], x2[p]), each (P,), padded so that few sizes are compiled."""
         return _one_by_one(tile.pairs, program, None, x1, x2)
 
     def traced(self, program: Program, x1: Any, x2: Any, part: Part | None = None) -> Pair:
-        """One tile after another, recomputed rather than stored for derivatives."""
+        """As `kernels`, one tile after another; tiles are recomputed rather than stored for derivatives."""
         x2 = x1 if x2 is None else x2
         steps = plan_of(program, part)
         rows, columns = tile.tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
@@ -124,7 +124,7 @@ class ReferenceEngine(Engine):
 def _one_by_one(
     rule: Callable[..., Any], program: Program, part: Part | None, *inputs: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`rule` of as many inputs, or pairs of inputs, at a time as a tile has pairs, (2, N, *tail)."""
+    """`rule` for as many inputs, or pairs of inputs, at a time as a tile has pairs, (2, N, *tail)."""
     steps, count, dtype = plan_of(program, part), len(inputs[0]), inputs[0].dtype
     if not count:
         empty = np.zeros((0, *(part or READOUT).tail), dtype)
@@ -146,7 +146,7 @@ def by_position(x: Any) -> Any:
 
 
 def _without_scales(plan: Plan) -> tuple[Plan, Scales]:
-    """A plan with all scales of weights and biases at 1, and these: plans that differ in them share a program."""
+    """(the plan with scales of weights and biases at 1, these scales): plans that differ in them share a program."""
     scales = tuple((op.W_var, op.b_var) for op in tile.kernels_plan(plan).steps if isinstance(op, Affine))
     return _with_scales(plan, repeat((1.0, 1.0))), scales
 
@@ -168,14 +168,14 @@ def _with_scales(plan: Plan, scales: Iterable[tuple[Any, Any]]) -> Plan:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _compiled(rule: Callable[..., Any], bare: Plan, scales: Scales, tables: dict[str, Any], *arrays: Any) -> Any:
-    """A rule of `tile`, of inputs with their moments."""
+    """A rule of `tile`, compiled, for inputs with their moments."""
     return rule(_with_scales(bare, scales), tables, *arrays)
 
 
 class InputBlocks:
     """Inputs in blocks of equal size, the last padded with zeros, each with its moments.
 
-    Blocks are prepared when they are asked for; so many are held as fit into `tile.PANEL`.
+    Blocks are prepared on demand; as many are kept as fit into `tile.PANEL`.
     """
 
     def __init__(self, steps: Plan, tables: dict[str, Any], x: np.ndarray, size: int) -> None:

@@ -1,11 +1,11 @@
 """Rules of each operation for pairs of positions, and for the moments of one input.
 
-Carried by pair are E = 2(√(q1 q2) - K), see `kernels.angular`, and the tangent kernel Θ. What is particular to a set of
-pairs (at one offset, or all pairs) is in its geometry. Of one input alone there are second moments q(p) = E[f(p)²] and
-means m(p) = E[f(p)], computed once per input rather than once per pair.
+Each pair has E = 2(√(q1 q2) - K), see `kernels.angular`, and the tangent kernel Θ. A geometry describes the set of
+pairs (at one offset, or all pairs). Each input has second moments q(p) = E[f(p)²] and means m(p) = E[f(p)], computed
+once per input rather than once per pair.
 
-The pairs of positions (p, p') that are carried have one offset (on a group: one relative element); all pairs are
-carried where pooling or padding mixes offsets.
+Pairs of positions (p, p') with one offset (on a group: one relative element) are computed together; all pairs are if
+pooling or padding mixes offsets.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ from equitangents.kernels.plans import AddSaved, Fork, Restore, Step
 class State(NamedTuple):
     """E and Θ over pairs of positions and inputs.
 
-    `opposite`, unless None, is E of f and -g, which has the digits of the angle of opposite inputs: up to the first
-    kink, through linear layers and odd functions that act on pairs of positions alone, or take means of them.
+    `opposite`, unless None, is E of f and -g, which keeps the digits of the angle of opposite inputs: up to the first
+    kink, through linear layers and odd functions that act on single pairs of positions, or average over them.
     """
 
     e: Any
@@ -63,11 +63,11 @@ class State(NamedTuple):
     opposite: Any = None
 
     def map(self, change: Callable[[Any], Any]) -> State:
-        """With all its arrays changed alike."""
+        """The state with `change` applied to all arrays."""
         return State(*jax.tree.map(change, tuple(self)))
 
     def angles(self, change: Callable[[Any], Any]) -> State:
-        """With E, and that of the opposite, changed alike."""
+        """The state with `change` applied to E and `opposite`."""
         return State(change(self.e), self.theta, None if self.opposite is None else change(self.opposite))
 
     def covariance(self, at: Both) -> Any:
@@ -78,21 +78,21 @@ class State(NamedTuple):
 
 
 def uncoupled(state: State, where: Any, at: Both) -> State:
-    """With K = Θ = 0 at some pairs."""
+    """The state with K = Θ = 0 where `where` holds."""
     independent = angular.of_covariance(jnp.zeros_like(at.root), at)
     changed = state.angles(lambda e: jnp.where(where, independent, e))
     return changed._replace(theta=jnp.where(where, 0, state.theta))
 
 
 class Moments(NamedTuple):
-    """`q[i]`, `mean[i]`: before step i (the last entry: after all), each (positions, *batch)."""
+    """`q[i]`, `mean[i]`: moments before step i (the last entry: after all steps), each (positions, *batch)."""
 
     q: list[Any]
     mean: list[Any]
 
 
 class At(NamedTuple):
-    """Context of an operation: its number, the pairs, and the moments of both sides."""
+    """Context of an operation: its index, the pairs, and the moments of both inputs."""
 
     i: int
     geometry: Geometry
@@ -108,15 +108,15 @@ class At(NamedTuple):
 
     @property
     def after(self) -> Both:
-        """Variances of both inputs behind the operation."""
+        """The variances of every pair after the operation."""
         return self.variances(self.i + 1)
 
     def pairs(self, level: int, one: ArrayLike, other: ArrayLike) -> tuple[Any, Any]:
-        """Values of the two sides by position, brought to the pairs."""
+        """Values of both inputs by position, gathered to the pairs."""
         return self.geometry.first(level, one), self.geometry.second(level, other)
 
     def variances(self, level: int) -> Both:
-        """Variances of both inputs before step number `level`."""
+        """Variances of every pair before step number `level`."""
         if level not in self.known:
             self.known[level] = both(*self.pairs(level, self.m1.q[level], self.m2.q[level]))
         return self.known[level]
@@ -169,7 +169,7 @@ def _fork(op: Fork, state: State, at: At) -> State:
 
 
 def _add_saved(op: AddSaved, state: State, at: At) -> State:
-    """Branches of one field, added or put side by side."""
+    """The sum, or the concatenation, of branches of one field."""
     fork, saved = at.kept[op.slot]
     means = [at.pairs(at.i + 1, at.m1.mean[i], at.m2.mean[i]) for i in (fork, at.i)]
     e = joined_angles(op.shares, [saved.e, state.e], [at.variances(fork), at.before], means, at.after)
@@ -184,10 +184,10 @@ def shared(shares: tuple[float, ...] | None, values: list[Any]) -> Any:
 def joined_angles(
     shares: tuple[float, ...] | None, angles: list[Any], ends: list[Both], means: Iterable[tuple[Any, Any]], after: Both
 ) -> Any:
-    """E of branches that are added, or with shares put side by side.
+    """E of added branches, or with shares of concatenated ones.
 
-    Of each there are E with the variances of every pair (`ends`), and the means of both inputs at the pairs. In sums
-    these add a cross term: E[(f+g)(f'+g')] = K_f + K_g + m_f m_g' + m_g m_f'. `after` are the variances of the result.
+    Each branch has E with the variances of every pair (`ends`), and the means of both inputs at the pairs, which add a
+    cross term to sums: E[(f+g)(f'+g')] = K_f + K_g + m_f m_g' + m_g m_f'. `after`: the variances of the result.
     """
     e = shared(shares, [angular.moved(own, end, after.to) for own, end in zip(angles, ends, strict=True)])
     if shares is None:
@@ -235,7 +235,7 @@ _PAIRS: dict[type, Any] = {
 
 
 def field_moments(steps: tuple[Step, ...], q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]) -> Moments:
-    """Moments along `steps`, none of which pools."""
+    """Moments along `steps` without pooling."""
     found = Moments([q], [mean])
     kept: dict[int, tuple[Any, Any]] = {}
     for step in steps:
@@ -248,7 +248,7 @@ def field_moments(steps: tuple[Step, ...], q: ArrayLike, mean: ArrayLike, tables
 def _moments_after(
     step: Step, q: ArrayLike, mean: ArrayLike, tables: dict[str, Any], kept: dict[int, tuple[Any, Any]]
 ) -> tuple[Any, Any]:
-    """(second moment, mean) after one step; `kept` has those that slots keep."""
+    """(second moment, mean) after one step; `kept` holds those in slots."""
     if isinstance(step, Fork):
         kept[step.slot] = q, mean
     elif isinstance(step, Restore):
@@ -286,12 +286,12 @@ _MOMENTS: dict[type, Any] = {
 
 
 def deviation(op: Standardise, q: ArrayLike) -> ArrayLike:
-    """σ, (1, *batch), from the variances at all positions."""
+    """The standard deviation σ, (1, *batch), from the variances at all positions."""
     return jnp.sqrt(jnp.mean(q, axis=0, keepdims=True) + op.eps)
 
 
 def joined(shares: tuple[float, ...] | None, qs: list[Any], means: list[Any]) -> tuple[Any, Any]:
-    """Second moment and mean of branches that are added, or put side by side."""
+    """Second moment and mean of added or concatenated branches."""
     q, mean = shared(shares, qs), shared(shares, means)
     if shares is None:
         q = q + sum(2 * m * n for m, n in itertools.combinations(means, 2))
@@ -302,7 +302,7 @@ AnyPool = Pool | WindowPool | Flattening
 
 
 def _box_means(op: Box, padded: State, at: Both, axes: Axes) -> State:
-    """Means over a box of the padded grid, at whose pairs the variances are `at`."""
+    """Means over a box of the padded grid, whose pairs have the variances `at`."""
     variances = box_variances(at, op, axes)
     means = padded.angles(lambda e: box_mean_of_angles(e, variances, op, axes))
     return means._replace(theta=box_mean(padded.theta, op, axes))
@@ -311,7 +311,7 @@ def _box_means(op: Box, padded: State, at: Both, axes: Axes) -> State:
 def grid_partners(level: GridLevel, label: Any, low: tuple[int, ...], high: tuple[int, ...]) -> tuple[Any, Any]:
     """(flat index of p + step·q, whether it lies on the grid), for p in the grid enlarged by `low` and `high`.
 
-    On a torus the index wraps, but a position outside is still said to be outside.
+    On a torus the index wraps, but positions outside are still reported as outside.
     """
     d = len(level.shape)
     xp: Any = np if isinstance(label, np.ndarray) else jnp  # what is known is no part of the compiled program
@@ -336,7 +336,7 @@ class OffsetGeometry:
     _partners: dict[Level, tuple[Any, Any]] = field(default_factory=dict)
 
     def partners(self, level: Level) -> tuple[Any, Any]:
-        """(index of the second position, whether there is one) for every first position."""
+        """(index of the second position, whether it exists) for every first position."""
         if level not in self._partners:
             self._partners[level] = self._find_partners(level)
         return self._partners[level]
@@ -353,7 +353,7 @@ class OffsetGeometry:
         return row, jnp.ones(row.shape, bool)
 
     def first(self, i: int, values: ArrayLike) -> ArrayLike:
-        """The first position of each pair is p itself."""
+        """Values at the first position p: unchanged."""
         return values
 
     def second(self, i: int, values: ArrayLike) -> ArrayLike:
@@ -364,7 +364,7 @@ class OffsetGeometry:
         return values[self.partners(level)[0]]
 
     def box(self, i: int, op: Box, state: State, q1: Any, q2: Any) -> State:
-        """Windowed mean; where only one of the two reads falls outside, K = Θ = 0."""
+        """Windowed mean; if exactly one of the two reads falls outside, K = Θ = 0."""
         axes = tuple((j,) for j in range(len(op.in_shape)))
         grid = lambda x: x.reshape(op.in_shape + x.shape[1:])
         padded = state.map(lambda x: pad_grid(grid(x), op, axes))
@@ -381,7 +381,7 @@ class OffsetGeometry:
         return means.map(lambda x: jnp.where(valid, x, 0))
 
     def _outside(self, i: int, op: Box, q2: ArrayLike) -> tuple[Any, Any]:
-        """(Variances of the second reads of the enlarged grid, 0 outside; where a read is outside)."""
+        """(variances of the second reads of the enlarged grid, 0 outside; mask of reads outside)."""
         level = self.levels[i].grid
         index, valid2 = grid_partners(level, self.label, op.low, op.high)
         valid1 = np.pad(np.ones(op.in_shape, bool), list(zip(op.low, op.high, strict=True)))
@@ -392,13 +392,13 @@ class OffsetGeometry:
         return second, ~(valid1.reshape(wide) & valid2)
 
     def decouple(self, i: int, state: State, at: Both) -> State:
-        """Only the zero offset joins equal positions."""
+        """The state with K = Θ = 0 unless the offset is zero."""
         return uncoupled(state, ~jnp.all(self.label == 0), at)
 
 
 @dataclass
 class PairGeometry:
-    """Fields over (p, p', *batch); batch axes are already aligned."""
+    """Fields over all pairs (p, p', *batch); batch axes are already aligned."""
 
     tables: dict[str, Any]
 
@@ -411,7 +411,7 @@ class PairGeometry:
         return values[None]
 
     def box(self, i: int, op: Box, state: State, q1: Any, q2: Any) -> State:
-        """Both positions slide together; where one read falls outside, K = Θ = 0."""
+        """Windowed mean over both positions together; if one read falls outside, K = Θ = 0."""
         n = len(op.in_shape)
         axes = tuple((j, n + j) for j in range(n))
         single = tuple((j,) for j in range(n))
@@ -436,7 +436,7 @@ class PairGeometry:
         return State(of_covariance(pool_pairs(op, covariance(state.e, before), self.tables), after), theta)
 
     def decouple(self, i: int, state: State, at: Both) -> State:
-        """Only the diagonal survives."""
+        """The state with K = Θ = 0 off the diagonal."""
         n = state.e.shape[0]
         same = jnp.eye(n, dtype=bool).reshape((n, n) + (1,) * (state.e.ndim - 2))
         return uncoupled(state, ~same, at)
@@ -466,7 +466,7 @@ def pool_pairs(op: AnyPool, k: ArrayLike, tables: dict[str, Any]) -> ArrayLike:
 def self_moments(
     steps: tuple[Step, ...], e: ArrayLike, q: ArrayLike, mean: ArrayLike, tables: dict[str, Any]
 ) -> Moments:
-    """Moments of one input along `steps`, with pooling, which needs its own covariances at all pairs of positions.
+    """Moments of one input along `steps` with pooling, which needs its own covariances at all pairs of positions.
 
     `e` is (positions, positions, N), `q` and `mean` are (positions, N).
     """

@@ -1,10 +1,10 @@
 """Programs on rotations by the reference engine: at every rotation of a quadrature.
 
-Signals are laid out (B², C, N), scaled so that K(Q) = c'ᵀ D(Q) c at the input. The constant part (l = 0) does not
-depend on Q and is kept apart, so that signals without directions are at an exact distance.
+Signals have the layout (B², C, N), scaled so that K(Q) = c'ᵀ D(Q) c at the input. The constant part (l = 0) does not
+depend on Q and is treated separately, so that constant signals have an exact distance.
 
-Tiles of pairs run on as many threads as there are cores. A tile's working set is one ring of rotations for so many
-pairs that it stays in a core's cache. Memory does not grow with the number of pairs beyond the result.
+Tiles of pairs run on one thread per core. A tile's working set is one ring of rotations, for as many pairs as stay in a
+core's cache. Memory does not grow with the number of pairs except for the result.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ def variances(v1: Variances, v2: Variances) -> Both:
 
 
 def above_rounding(d: ArrayLike, total: ArrayLike) -> ArrayLike:
-    """The distance D, where it is below the rounding of `total` set to zero; derivatives pass through."""
+    """The distance D, set to zero below the rounding of `total`; derivatives pass through."""
     noise = jnp.where(d <= 16 * jnp.finfo(d.dtype).eps * total, d, 0)
     return d - jax.lax.stop_gradient(noise)
 
 
 class RotationSide(NamedTuple):
-    """Signals of one side of a tile, (B², C, N), and their variances after the readout where these are needed."""
+    """Signals of one side of a tile, (B², C, N), and their variances after the readout if needed."""
 
     c: Any
     pooled: Variances | None
@@ -88,7 +88,7 @@ def scaled(program: RotationSections, x: Any) -> Any:
 
 
 def prepare(program: RotationSections, samples: Rings, x: ArrayLike) -> RotationSide:
-    """Moments of signals (N, B², C)."""
+    """Signals (N, B², C) as a side, with moments."""
     c = scaled(program, x)
     if not has_dual(program.vector):
         return RotationSide(c, None)
@@ -154,12 +154,12 @@ _FIELDS = 12  # fields alive at once, at most
 
 
 def samples_of(program: RotationSections, resolution: int, dtype: np.dtype) -> Rings:
-    """The quadrature's arrays in a precision, on the device."""
+    """The quadrature's arrays in this precision, on the device."""
     return jax.tree.map(lambda x: jnp.asarray(x, dtype), rings_of(program.bandlimit, program.group, resolution))
 
 
 def pairs_in_tile(program: RotationSections, resolution: int, itemsize: int, elements: int = _TILE_ELEMENTS) -> int:
-    """Number of pairs in a tile; raises MemoryLimitError where even one pair is too large."""
+    """Number of pairs in a tile; raises MemoryLimitError if even one pair is too large."""
     ring = (2 * resolution - 1) ** 2 if isinstance(program.group, RotationGroup) else program.group.order
     each = max(ring, program.bandlimit**3)
     tables = resolution * (2 * program.bandlimit) ** 3
@@ -176,7 +176,7 @@ _compiled_side = jax.jit(prepare, static_argnums=0)
 
 
 def _prepared(program: RotationSections, samples: Any, x: np.ndarray, size: int) -> RotationSide:
-    """All signals in one array on the host, from which tiles gather; `size` of them at a time have their moments."""
+    """All signals in one array on the host, from which tiles gather; moments are computed for `size` at a time."""
     size = min(len(x), size) if has_dual(program.vector) else len(x)
     padded = np.zeros((-(-len(x) // size) * size, *x.shape[1:]), x.dtype)
     padded[: len(x)] = x
@@ -189,7 +189,7 @@ def _at(side: RotationSide, index: Any) -> RotationSide:
 
 
 def _in_parallel(one: Callable[[int], None], starts: Sequence[int], dtype: np.dtype) -> None:
-    """one(start) for every tile, on as many threads as there are cores: tiles are too small for several each."""
+    """Run one(start) for every tile, on one thread per core, since tiles are too small for several threads."""
 
     def run_one(start: int) -> None:
         with precision.scope(dtype):  # which holds for the thread that enters it
@@ -203,7 +203,7 @@ def _in_parallel(one: Callable[[int], None], starts: Sequence[int], dtype: np.dt
 
 
 def _inputs_of(pair: np.ndarray, n1: int, n2: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """The inputs (i, j) of pairs that are counted through; n2 None: i <= j < n1, rows i and n1 - i - 1 or so in one."""
+    """The inputs (i, j) of numbered pairs; n2 None: i <= j < n1, with rows i and about n1 - i - 1 combined into one."""
     if n2 is not None:
         return np.divmod(pair, n2)
     odd = n1 % 2
@@ -255,7 +255,7 @@ class TiledRotations(RotationRules):
         return nngp, ntk
 
     def traced(self, program: RotationSections, resolution: int, x1: Any, x2: Any = None, paired: bool = False) -> Pair:
-        """One tile after another, recomputed rather than stored for derivatives."""
+        """As `kernels`, one tile after another; tiles are recomputed rather than stored for derivatives."""
         samples = samples_of(program, resolution, x1.dtype)
         other = x1 if x2 is None else x2
         shape = (len(x1),) if paired else (len(x1), len(other))
@@ -274,7 +274,7 @@ class TiledRotations(RotationRules):
     def working_bytes(
         self, program: RotationSections, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
     ) -> int:
-        """Bytes held beyond inputs and results: the signals in tiles, the quadrature, and a tile for every thread."""
+        """Bytes in addition to inputs and results: the signals in tiles, the quadrature, and a tile per thread."""
         B, pairs = program.bandlimit, pairs_in_tile(program, resolution, itemsize)
         signals = (n1 + (n2 or 0)) * B * B * channels
         rotations = nodes(program, resolution)

@@ -3,7 +3,7 @@
 Attention, aggregation over graphs and pools under masks are sums over positions with each input's weights:
 K' = A K A'ᵀ and Θ' = A Θ A'ᵀ, with A (positions_out, positions, N) of the first inputs and A' of the second.
 
-They run in tiles of pairs of inputs, in double precision; their kernel fields one pair of inputs after another.
+They run in tiles of pairs of inputs, in double precision; kernel fields run one pair of inputs at a time.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Side(NamedTuple):
 
 
 class JointState(NamedTuple):
-    """A field of sets of inputs: each set with itself, (P, P, N), and behind these, of two sets, one with the other,
+    """A field of one or two sets of inputs: each set with itself, (P, P, N), and for two sets also one with the other,
     (P, P, N1, N2).
     """
 
@@ -90,21 +90,21 @@ Rule = Callable[[list[Pairs], list[Ends], Ends], Pairs]
 
 
 def ends(sides: tuple[Any, ...]) -> Iterator[Ends]:
-    """What is known of each set of inputs, at the pairs of a `JointState`, in their order."""
+    """Yield the (first side, second side) of each entry of a `JointState`, in order."""
     yield from ((side, side) for side in sides)
     one, other = sides[0], sides[-1]
     yield jax.tree.map(lambda v: v[..., :, None], one), jax.tree.map(lambda v: v[..., None, :], other)
 
 
 def merged(states: tuple[JointState, ...], sides: tuple[Side, ...], rule: Rule) -> JointState:
-    """`rule` of the pairs of several fields, given the sides of each of them, and `sides` after."""
+    """`rule` applied to the pairs of several fields with their sides; `sides`: those of the result."""
     before = (list(each) for each in zip(*(ends(s.sides) for s in states), strict=True))
     pairs = (list(each) for each in zip(*(s.pairs for s in states), strict=True))
     return JointState(sides, tuple(rule(*found) for found in zip(pairs, before, ends(sides), strict=False)))
 
 
 def pointwise(state: JointState, sides: tuple[Side, ...], rule: Callable[[Pairs, Ends, Ends], Pairs]) -> JointState:
-    """`rule` of the pairs of one field, given the sides before and after."""
+    """`rule` applied to the pairs of one field, with the sides before and after."""
     return masked(merged((state,), sides, lambda pairs, before, after: rule(pairs[0], before[0], after)))
 
 
@@ -125,7 +125,7 @@ def thetas(state: JointState) -> Values:
 
 
 def of_covariances(ks: Values, thetas: Values, means: tuple[Any, ...], masks: tuple[Any, ...]) -> JointState:
-    """The state of these kernels; variances are the diagonals of K of inputs with themselves."""
+    """The state with these kernels; variances are the diagonals of K of inputs with themselves."""
     sides = tuple(
         Side(jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0), mean, mask)
         for k, mean, mask in zip(ks, means, masks, strict=False)
@@ -135,7 +135,7 @@ def of_covariances(ks: Values, thetas: Values, means: tuple[Any, ...], masks: tu
 
 
 def masked(state: JointState) -> JointState:
-    """Zero wherever a mask leaves no position."""
+    """The state with zeros at missing positions."""
 
     def clear(pairs: list[Pairs], _: list[Ends], after: Ends) -> Pairs:
         return uncoupled(pairs[0], ~_both_there(*after), variances(*after))
@@ -151,8 +151,8 @@ def _both_there(a: Side, b: Side) -> Any:
 
 
 class FieldKernels(NamedTuple):
-    """Over all pairs of positions: K and Θ between two sets of inputs, (P, P', N1, N2), and K of each set's inputs with
-    themselves, (P, P', N); masks (P, N) or None.
+    """Kernels over all pairs of positions: K and Θ between two sets of inputs, (P, P', N1, N2), and K of each set's
+    inputs with themselves, (P, P', N); masks (P, N) or None.
     """
 
     nngp: Any
@@ -182,7 +182,7 @@ def state_of_kernels(found: FieldKernels) -> JointState:
 
 
 def kernels_of(state: JointState) -> list[tuple[Any, Any]]:
-    """(K, Θ) of all pairs of a state; zero where a mask leaves no position."""
+    """(K, Θ) of all pairs of a state; zero at missing positions."""
     found = list(zip(covariances(state), thetas(state), strict=True))
     if any(mask is None for mask in state.masks):
         return found
@@ -203,14 +203,14 @@ def mixed(values: Values, matrices: tuple[Any, ...]) -> Values:
 
 
 def _between(values: ArrayLike, a1: Any, a2: Any) -> ArrayLike:
-    """A V A'ᵀ: one product after the other, since a path that is sought for all three may begin with A and A'."""
+    """A V A'ᵀ by two consecutive products, since an optimised path for all three may begin with A and A'."""
     inputs = "nm"[: values.ndim - 2]
     half = jnp.einsum(f"prn,rs{inputs}->ps{inputs}", a1, values, precision="highest")
     return jnp.einsum(f"qs{inputs[-1]},ps{inputs}->pq{inputs}", a2, half, precision="highest")
 
 
 def aggregated(op: Mix, state: JointState, context: Context) -> JointState:
-    """Sums over neighbours, by a given matrix or by each input's graph."""
+    """Sums over neighbours, by a fixed matrix or by each input's graph."""
     if op.matrix is None:
         return _by_matrices(state, tuple(g.astype(state.sides[0].q.dtype) for g in context.graphs), state.masks)
     square = op.matrix.array.shape[0] == op.matrix.array.shape[1]
@@ -218,7 +218,7 @@ def aggregated(op: Mix, state: JointState, context: Context) -> JointState:
 
 
 def _window_pooled(op: Pool | BlockSums | WindowPool, state: JointState, convention: str) -> JointState:
-    """Means over whole windows, or sums: zeros stand at missing positions."""
+    """Means or sums over full windows, with zeros at missing positions."""
     box = op.box
     assert box is not None
     matrix = window_averages(box) * (1 if op.is_pool else np.prod(box.window))
@@ -234,14 +234,14 @@ def _tiled(matrix: np.ndarray, state: JointState) -> tuple[Any, ...]:
 
 
 def _by_matrices(state: JointState, matrices: tuple[Any, ...], masks: tuple[Any, ...]) -> JointState:
-    """K and Θ between A and A', and A m, of the matrix of each set of inputs."""
+    """The state with A K A'ᵀ, A Θ A'ᵀ and A m, for the matrices A of each set of inputs."""
     ks, ts = mixed(covariances(state), matrices), mixed(thetas(state), matrices)
     each = zip(matrices, state.means, strict=True)
     return of_covariances(ks, ts, tuple(jnp.einsum("prn,rn->pn", *both, precision="highest") for both in each), masks)
 
 
 def _block_pooled(op: Pool | BlockSums, state: JointState) -> JointState:
-    """Means, or sums, over existing positions of a block."""
+    """Means or sums over the existing positions of each block."""
 
     def matrix(side: Side) -> Any:
         member = jnp.asarray(op.labels.array)[None, :, None] == jnp.arange(op.blocks)[:, None, None]
@@ -282,9 +282,9 @@ def _weights(op: Attend, k: ArrayLike, side: Side) -> ArrayLike:
 
 
 def _by_root(square: float, k: Any, t: Any) -> tuple[Any, Any]:
-    """Of logits divided by the root of the number of key channels, without a nonlinearity; `square` is c².
+    """Attention with logits divided by the square root of the number of key channels, without softmax; `square` is c².
 
-    K' = s² c² K Σ_{r,r'} K(r,r')² + b², trilinear in K, and Θ' = 4 (K' - b²) + b² + Σ over the three of Θ in K's place.
+    K' = s² c² K Σ_{r,r'} K(r,r')² + b², trilinear in K, and Θ' = 4 (K' - b²) + b² + the sum with Θ in place of each K.
     """
     s, p = jnp.sum(k * k, axis=(0, 1)), jnp.sum(k * t, axis=(0, 1))
     return square * k * s, square * (4 * k * s + t * s + 2 * k * p)
@@ -292,8 +292,8 @@ def _by_root(square: float, k: Any, t: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Context:
-    """Context of operations: tables, graphs (P, P, N) of each set of inputs, and which pairs of inputs
-    are one input.
+    """Context of operations: tables, graphs (P, P, N) of each set of inputs, and which pairs of inputs are the same
+    input.
     """
 
     tables: dict[str, Any]
@@ -303,12 +303,12 @@ class Context:
 
 
 def tables_of(ops: tuple[Any, ...]) -> dict[str, Any]:
-    """The tables that operations name by their keys."""
+    """The tables used by operations, by key."""
     return {key: jnp.asarray(table) for op in flat(ops) for key, table in op.tables.items()}
 
 
 def execute(ops: tuple[Any, ...], states: tuple[JointState, ...], context: Context) -> tuple[JointState, ...]:
-    """The fields after `ops`; there are several between branches and what joins them."""
+    """The fields after `ops`; several between branches and their join."""
     for op in ops:
         if op.is_branching:
             states = _parallel(op, states, context)
@@ -325,7 +325,7 @@ def _parallel(op: ParallelBranches, states: tuple[JointState, ...], context: Con
 
 
 def _join(shares: tuple[float, ...] | None, parts: tuple[JointState, ...]) -> JointState:
-    """The sum of fields, or their channels side by side."""
+    """The sum of fields, or their concatenated channels."""
 
     def rule(pairs: list[Pairs], before: list[Ends], all_ends: Ends) -> Pairs:
         ends = [variances(*sides) for sides in before]
@@ -339,7 +339,7 @@ def _join(shares: tuple[float, ...] | None, parts: tuple[JointState, ...]) -> Jo
 
 
 def _plain(op: Op, state: JointState, context: Context) -> JointState:
-    """An operation of field programs that leaves positions apart."""
+    """The state after an operation of field programs that acts on each position separately."""
     steps = [field_moments((op,), s.q, s.mean, context.tables) for s in state.sides]
     sides = tuple(
         Side(step.q[1], step.mean[1], _mask_after(op, s.mask, context.masks))
@@ -354,7 +354,7 @@ def _plain(op: Op, state: JointState, context: Context) -> JointState:
 
 
 def _mask_after(op: Op, mask: Any, convention: str) -> Any:
-    """A window's output is there where the position that decides it is."""
+    """The mask after a window: its output exists if the position that decides it exists."""
     if mask is None or not op.is_window:
         return mask
     assert isinstance(op, Box)  # layers refuse masks on groups
@@ -362,7 +362,7 @@ def _mask_after(op: Op, mask: Any, convention: str) -> Any:
 
 
 def _pool(op: Any, state: JointState, context: Context) -> JointState:
-    """Means, or sums, over blocks or windows; where there are masks, of the positions that exist."""
+    """Means or sums over blocks or windows; under masks only of existing positions."""
     masked = state.sides[0].mask is not None
     if op.is_pool and not masked:
         return _pooled(op, state, context)
@@ -386,7 +386,7 @@ def _times(op: Times, state: JointState, context: Context) -> JointState:
 
 
 def _normalised(op: Normalise, state: JointState, context: Context) -> JointState:
-    """K' = (K - μ m' - m μ' + μ μ')/(σ σ'), with μ and σ² of each position, or of all together."""
+    """K' = (K - μ m' - m μ' + μ μ')/(σ σ'), with μ and σ² of each position, or over all positions."""
 
     def statistics(side: Side) -> tuple[Any, Any]:
         if not op.positions:
@@ -397,7 +397,7 @@ def _normalised(op: Normalise, state: JointState, context: Context) -> JointStat
         return mean, together(mask * side.q) / count - mean**2
 
     def together(values: Any) -> Any:
-        """Sums over all positions, or over those of each position's group."""
+        """Sums over all positions, or over each position's group."""
         if op.groups is None:
             return values.sum(axis=0, keepdims=True)
         alike = op.groups.array[:, None] == op.groups.array
@@ -418,7 +418,7 @@ def _normalised(op: Normalise, state: JointState, context: Context) -> JointStat
 
 
 def _dropped(op: Drop, state: JointState, context: Context) -> JointState:
-    """Each position of each input has a draw of its own: K and Θ grow by 1/keep where a draw meets itself."""
+    """K and Θ multiplied by 1/keep where a draw meets itself; each position of each input has its own draw."""
     surplus = 1 / op.keep - 1
 
     same = (*(True for _ in state.sides), context.same)
@@ -487,7 +487,7 @@ def tiled(
 ) -> Pair:
     """(NNGP, NTK) between two sets of inputs (None: the first with itself), (N1, N2), or a part of their field.
 
-    Of `wanted` pairs, (N1, N2), alone: others may be zero.
+    `wanted`: mask (N1, N2) of the needed pairs; others may be zero.
     """
     kept, second = part or READOUT, one if other is None else other
     symmetric = other is None
@@ -521,16 +521,16 @@ def own(program: StructuredProgram, batch: MaskedBatch, part: Part | None) -> Pa
 
 
 def traced(program: StructuredProgram, batches: tuple[MaskedBatch, ...], part: Part | None, dtype: DType) -> Pair:
-    """As `own` of one set of inputs, or as `tiled` of two, in one tile inside a JAX program.
+    """As `own` for one set of inputs, or as `tiled` for two, in one tile inside a JAX program.
 
-    Where both are the same object, they are one set of inputs with itself.
+    If both sets are the same object, they are treated as one set with itself.
     """
     same = jnp.eye(len(batches[0].x), dtype=bool) if len(batches) == 2 and batches[0] is batches[1] else None
     return _kernels(program, part, tuple(typed(batch, dtype) for batch in batches), same)
 
 
 def _filled(batch: MaskedBatch, size: int) -> MaskedBatch:
-    """In double precision, with copies of the last input up to `size`, so that equal shapes compile once."""
+    """The batch in double precision, padded by its last input to `size`, so that equal shapes compile once."""
 
     def fill(values: ArrayLike | None, dtype: DType) -> np.ndarray | None:
         if values is None:
@@ -544,7 +544,7 @@ def _filled(batch: MaskedBatch, size: int) -> MaskedBatch:
 def _kernels(
     program: StructuredProgram, part: Part | None, batches: tuple[MaskedBatch, ...], same: jax.Array | None = None
 ) -> Pair:
-    """(NNGP, NTK) of inputs with themselves, (N,), or between two sets, (N1, N2); of a part (…, *part.tail)."""
+    """(NNGP, NTK) of inputs with themselves, (N,), or between two sets, (N1, N2); for a part (…, *part.tail)."""
     xs = tuple(jnp.swapaxes(jnp.asarray(b.x), 0, 1) for b in batches)
     graphs = tuple(None if b.graphs is None else jnp.moveaxis(jnp.asarray(b.graphs), 0, -1) for b in batches)
     context = Context(tables_of(program.ops), graphs, same, program.space.masks)
@@ -557,7 +557,7 @@ _compiled = jax.jit(_kernels, static_argnums=(0, 1))
 
 
 def _picked(part: Part | None, values: jax.Array) -> jax.Array:
-    """From (P, P', *inputs) the one position that is left, or the wanted pairs of positions: (*inputs, *tail)."""
+    """From (P, P', *inputs), the only position's entry, or the wanted pairs of positions: (*inputs, *tail)."""
     if part is None:
         return values[0, 0]
     first, second = part.positions()

@@ -1,7 +1,7 @@
 """Kernels of one tile of input pairs: the sum over pair offsets, then layers on plain vectors; and the size of tiles.
 
-Inputs are laid out (positions, N, channels), so that the pairs of a tile are contiguous at every position. A tile's
-working set is (largest field) × (pairs in the tile) × (about ten fields); tiles are chosen to stay near the cache, so
+Inputs have the layout (positions, N, channels), so that the pairs of a tile are contiguous at every position. A tile's
+working set is (largest field) × (pairs in the tile) × (about ten fields); tiles are sized to stay near the cache, so
 that peak memory does not grow with N1·N2·positions².
 """
 
@@ -45,7 +45,7 @@ _COPIES = 8  # of the values at all offsets of a field and of the wanted part, a
 
 
 def kernels_plan(plan: Plan) -> OffsetPlan | PairPlan:
-    """What a plan of kernels, or of a part of a kernel field, runs."""
+    """The plan over pairs in a plan of kernels, or of a part of a kernel field."""
     return plan.plan if isinstance(plan, FieldPlan) else plan
 
 
@@ -56,7 +56,7 @@ def tables_of(plan: Plan) -> dict[str, Any]:
 
 
 def _kept(plan: Plan) -> int:
-    """Numbers of one pair of inputs that are kept to the end."""
+    """Number of values per pair of inputs that are kept to the end."""
     return max(plan.values, plan.part.numbers, 1) if isinstance(plan, FieldPlan) else 0
 
 
@@ -85,7 +85,7 @@ def tile_sides(plan: Plan, n1: int, n2: int, itemsize: int) -> tuple[int, int]:
 
 
 def prepared_numbers(plan: Plan, channels: int) -> int:
-    """Numbers held of one input: the input, and its moments at every level."""
+    """Number of values stored per input: the input, and its moments at every level."""
     steps = kernels_plan(plan)
     if steps.form == "offsets":
         levels = [level.positions for level in steps.levels]
@@ -94,7 +94,7 @@ def prepared_numbers(plan: Plan, channels: int) -> int:
 
 
 def working_bytes(plan: Plan, channels: int, n1: int, n2: int, itemsize: int) -> int:
-    """Bytes that the reference engine holds beyond inputs and results: two panels of inputs, tables and one tile."""
+    """Bytes of the reference engine in addition to inputs and results: two panels of inputs, tables and one tile."""
     rows, columns = tile_sides(plan, n1, n2, itemsize)
     each = prepared_numbers(plan, channels) * itemsize
     panels = sum(min(-(-n // side) * side * each, max(PANEL, side * each)) for n, side in ((n1, rows), (n2, columns)))
@@ -105,7 +105,7 @@ _VECTOR = GridLevel((), wrap=True)
 
 
 class Prepared(NamedTuple):
-    """Moments of one set of inputs: in the field, and of vectors after the readout, unless all is linear there."""
+    """Moments of one set of inputs: of the field, and of vectors after the readout, unless all is linear there."""
 
     field: Moments
     vector: Moments | None
@@ -128,14 +128,14 @@ def prepare(plan: Plan, tables: dict[str, Any], x: Any) -> Prepared:
 
 
 def _average_of_read(plan: OffsetPlan, tables: dict[str, Any], dtype: Any) -> Callable[[Any], Any]:
-    """The mean over the positions that are read out, the leading axis."""
+    """The mean over the positions that are read out, along the leading axis."""
     kept = (tables[plan.labels.key] >= 0).astype(dtype)
     # GPUs would otherwise multiply float32 in a format of ten bits.
     return partial(jnp.tensordot, kept / kept.sum(), axes=1, precision=lax.Precision.HIGHEST)
 
 
 def tile(plan: Plan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2: Prepared) -> tuple[Any, Any]:
-    """(NNGP, NTK) between x1, (positions, N1, channels), and x2, each (N1, N2), of a field (N1, N2, *tail)."""
+    """(NNGP, NTK) between x1, (positions, N1, channels), and x2, each (N1, N2); for a field (N1, N2, *tail)."""
     one, other = jax.tree.map(lambda f: f[..., :, None], p1), jax.tree.map(lambda f: f[..., None, :], p2)
     return pairs(plan, tables, x1[:, :, None], one, x2[:, None], other)
 
@@ -191,7 +191,7 @@ def over_pairs(plan: PairPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Mom
 
 
 def begin(plan: OffsetPlan, geometry: OffsetGeometry, x1: Any, x2: Any, m1: Moments, m2: Moments) -> State:
-    """E of the inputs at the pairs of an offset, and of the opposite offset, if a kink reads it."""
+    """The input's state at the pairs of an offset, with `opposite` if a kink reads it."""
     at = both(geometry.first(0, m1.q[0]), geometry.second(0, m2.q[0]))
     behind = plan.vector if plan.single else ()  # a readout that takes means of distances
     e, opposite = start(x1, geometry.second(0, x2), at, opposite=_reads_opposite((*plan.last.steps, *behind)))
@@ -199,7 +199,7 @@ def begin(plan: OffsetPlan, geometry: OffsetGeometry, x1: Any, x2: Any, m1: Mome
 
 
 def _reads_opposite(ops: tuple[Step, ...]) -> bool:
-    """Whether linear layers, and functions that know it, alone lead to a kink or an even function."""
+    """Whether only linear layers, and functions that support `opposite`, precede a kink or an even function."""
     for op in ops:
         phi = op.nonlinearity
         if phi is not None and not (traits_of(phi).odd or isinstance(phi, GeluDual)):
@@ -219,7 +219,7 @@ def _vectors(plan: OffsetPlan, state: State, p1: Prepared, p2: Prepared) -> tupl
 
 
 def diagonal(plan: Plan, tables: dict[str, Any], x: Any, p: Prepared) -> tuple[Any, Any]:
-    """(NNGP, NTK) of each input of x, (positions, N, channels), with itself, each (N,), of a field (N, *tail)."""
+    """(NNGP, NTK) of each input of x, (positions, N, channels), with itself, each (N,); for a field (N, *tail)."""
     if isinstance(plan, FieldPlan) or plan.form == "pairs":
         return pairs(plan, tables, x, p, x, p)
     k, theta = _summed(plan, tables, x, x, p.field, p.field)
@@ -247,14 +247,14 @@ def after_affine(ops: tuple[Step, ...], k: Any, theta: Any) -> tuple[Any, Any]:
 def run_offset(
     plan: OffsetPlan, tables: dict[str, Any], label: Any, x1: Any, x2: Any, m1: Moments, m2: Moments
 ) -> tuple[OffsetGeometry, State, Both]:
-    """(The pairs at an offset, the state at the end of the field, the variances there)."""
+    """(the pairs at an offset, the state at the end of the field, the variances there)."""
     geometry, last = OffsetGeometry(plan.levels, label, tables), len(plan.last.steps)
     state = execute(plan.last.steps, geometry, begin(plan, geometry, x1, x2, m1, m2), m1, m2)
     return geometry, state, both(geometry.first(last, m1.q[-1]), geometry.second(last, m2.q[-1]))
 
 
 def _readout(plan: OffsetPlan, tables: dict[str, Any], geometry: OffsetGeometry, values: Any) -> Any:
-    """Σ_p of the values at pairs whose two positions lie in one block, with the pairs' weight."""
+    """Σ_p of the values at pairs whose two positions are in one block, with the pairs' weight."""
     labels = tables[plan.labels.key]
     partner, valid = geometry.partners(plan.levels[-1])
     joined = (labels == labels[partner]) & (labels >= 0) & valid
@@ -263,7 +263,7 @@ def _readout(plan: OffsetPlan, tables: dict[str, Any], geometry: OffsetGeometry,
 
 
 def sum_in_groups(x: Any) -> Any:
-    """Sum over the leading axis in two stages, whose rounding grows with the root of its length."""
+    """Sum over the leading axis in two stages, whose rounding grows with the square root of its length."""
     n = x.shape[0]
     group = max(1, int(n**0.5))
     rest = n - n % group
@@ -302,7 +302,7 @@ def _summed(plan: OffsetPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Mome
 
 
 def _compensated(total: Any, lost: Any, term: Any) -> tuple[Any, Any]:
-    """Kahan's summation: a million offsets in float32 would otherwise lose three digits."""
+    """Kahan summation: a million offsets in float32 would otherwise lose three digits."""
     y = term - lost
     new = total + y
     return new, (new - total) - y

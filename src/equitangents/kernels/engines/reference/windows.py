@@ -21,7 +21,7 @@ Axes = tuple[tuple[int, ...], ...]  # for each spatial dimension, the array axes
 
 
 def pad_grid(x: ArrayLike, op: Box, axes: Axes) -> ArrayLike:
-    """`x` enlarged by the window's reach: wrapped around the torus, or with zeros."""
+    """`x` padded by the window's reach: wrapped around the torus, or with zeros."""
     if not any(op.low) and not any(op.high):
         return x
     widths = [(0, 0)] * x.ndim
@@ -32,7 +32,7 @@ def pad_grid(x: ArrayLike, op: Box, axes: Axes) -> ArrayLike:
 
 
 def box_mean(x: ArrayLike, op: Box, axes: Axes) -> ArrayLike:
-    """Mean over the box of the padded `x`, one spatial dimension after the other."""
+    """Mean over the box of the padded `x`, one spatial dimension after another."""
     for dimension in range(len(axes)):
         pieces = _pieces(x, op, axes, dimension)
         x = sum(pieces[1:], pieces[0]) / len(pieces)
@@ -50,7 +50,7 @@ def box_variances(at: Both, op: Box, axes: Axes) -> list[Both]:
 
 
 def box_mean_of_angles(e: ArrayLike, variances: list[Both], op: Box, axes: Axes) -> ArrayLike:
-    """The distance E of means over the box: of each dimension the mean of distances, with the a of its variances."""
+    """The distance E of means over the box: dimension by dimension, means of distances with the a of its variances."""
     for dimension, (before, after) in enumerate(pairwise(variances)):
         if op.window[dimension] == 1:
             (e,) = _pieces(e, op, axes, dimension)
@@ -76,7 +76,7 @@ def _mean_by(slid: Callable[[Any], list[Any]], e: Any, before: Both, after: Both
 
 
 def _pieces(x: ArrayLike, op: Box, axes: Axes, dimension: int) -> list[ArrayLike]:
-    """What the window reads along a dimension, one shift after the other; axes of length 1 are those of all reads."""
+    """The window's reads along a dimension, one per shift; axes of length 1 broadcast."""
     n, w, s = (numbers[dimension] for numbers in (op.out_shape, op.window, op.stride))
     pieces = []
     for u in range(w):
@@ -90,7 +90,7 @@ def _pieces(x: ArrayLike, op: Box, axes: Axes, dimension: int) -> list[ArrayLike
 
 @lru_cache(maxsize=32)
 def window_averages(box: Box) -> np.ndarray:
-    """The matrix (positions out, positions in) of means over the box; what lies outside the grid counts as zeros."""
+    """The matrix (positions out, positions in) of means over the box, with zeros outside the grid."""
     table = box.table
     present, rows = table >= 0, np.broadcast_to(np.arange(len(table))[:, None], table.shape)
     matrix = np.zeros((len(table), math.prod(box.in_shape)))
@@ -99,7 +99,7 @@ def window_averages(box: Box) -> np.ndarray:
 
 
 def table_mean(x: ArrayLike, op: IndexTable, tables: dict[str, Any], pairs: bool = False) -> ArrayLike:
-    """Σ_s weights[s] x[index[:, s]] over the leading axis, or of `pairs` x[index[:, s], index[:, s]] over two."""
+    """Σ_s weights[s] x[index[:, s]] over the leading axis; for `pairs` x[index[:, s], index[:, s]] over two axes."""
     index = tables[op.index.key]
     weights = jnp.asarray(op.weights.array, x.dtype)
     if not pairs and x.shape[0] <= 8 * index.shape[1]:  # a dense window: one matrix product beats many gathers
@@ -110,9 +110,9 @@ def table_mean(x: ArrayLike, op: IndexTable, tables: dict[str, Any], pairs: bool
 def table_mean_of_angles(
     e: ArrayLike, before: Both, after: Both, op: IndexTable, tables: dict[str, Any], pairs: bool = False
 ) -> ArrayLike:
-    """The distance E of such means; of pairs variances are (P, 1, ...) and (1, P, ...).
+    """The distance E of the means in `table_mean`; for pairs, variances are (P, 1, ...) and (1, P, ...).
 
-    Where one matrix product takes them, every pair of inputs has one a.
+    If one matrix product computes them, every pair of inputs has one a.
     """
     index = tables[op.index.key]
     if not pairs and e.shape[0] <= 8 * index.shape[1]:

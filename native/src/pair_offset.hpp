@@ -1,5 +1,5 @@
-// One fibre of one first input with a vector of second inputs, through all operations on the field to its readout;
-// or (`Own`) of a vector of pairs of inputs.
+// All pairs of positions with one offset, of one first input with a vector of second inputs, from signals to the readout;
+// or (`own`) of a vector of pairs of inputs.
 #pragma once
 
 #include <initializer_list>
@@ -13,20 +13,18 @@
 
 namespace eqt::EQT_ISA {
 
-// The beginning of a stage that follows a pool: distances of averages, from averages of distances.
-
 // Number of a pair of blocks, the first of which lies at (z, y, x), in a slab.
 inline int64_t place_in(const Slab& slab, int z, int y, int x) {
   const int64_t row = int64_t(z - slab.low[0]) * (slab.high[1] - slab.low[1]) + (y - slab.low[1]);
   return slab.begin + row * (slab.high[2] - slab.low[2]) + (x - slab.low[2]);
 }
 
-// With f̄ the mean of f over a block, E(f̄ - f̄')² is the mean of E(f - f')² over pairs of positions, less half of what that
+// The beginning of a stage that follows a pool: with f̄ the mean of f over a block, E(f̄ - f̄')² is the mean of E(f - f')² over pairs of positions, less half of what that
 // mean is of each input with itself. (Where unequal parts n, n' of two windows lie on the grid, products of positions
 // outside vanish, and (n - n') times the gap of the variances comes in addition.) What rounding alone can make of equal
 // or opposite averages counts as such.
-template <class T, class S, class Q>
-void pooled_row(const Pooled& pooled, const S* sums, T* cells, int64_t n, const Q& sides) {
+template <class T, class S>
+void pooled_row(const Pooled& pooled, const S* sums, T* cells, int64_t n, const Sides<T>& sides) {
   constexpr int L = kLanes<T>, N = kVectors<T, S>, K = kPooledSides;
   constexpr S kDoubt = sizeof(T) == 4 ? S(8 * 1.1920929e-7) : S(64 * 2.220446049250313e-16);
   const S scale = S(pooled.scale);
@@ -50,9 +48,6 @@ void pooled_row(const Pooled& pooled, const S* sums, T* cells, int64_t n, const 
   }
 }
 
-// One fibre of one first input with a vector of second inputs, through all operations on the field to its readout;
-// or (`Own`) of a vector of pairs of inputs.
-
 template <class T>
 struct Workspace {
   T *field, *other, *row;
@@ -60,9 +55,9 @@ struct Workspace {
   T* kept;
   int64_t kept_size;     // of one slot
   char* pairs;           // fields over pairs of positions: of each pair D, then Θ
-  int32_t* added;        // of each pool, how many fine fibres were added
+  int32_t* added;        // of each pool, how many fine pair offsets were added
   char* begun;           // of each slab, whether its sums hold numbers of this pair of inputs
-  double *d, *theta, *q;  // sums over fibres, (kTileRows, lanes)
+  double *d, *theta, *q;  // sums over pair offsets, (kTileRows, lanes)
   const T** rows;
   Place* places;
   int32_t* partners;
@@ -116,7 +111,7 @@ inline bool windowed(const Op& op) { return op.kind == OpKind::box || op.kind ==
 // Whether other positions follow than those before.
 inline bool spatial(const Op& op) { return windowed(op) || (op.kind == OpKind::back && op.moves); }
 
-// The places of all levels along fibre number f.
+// The places of all levels along pair offset number f.
 inline void find_places(const Plan& plan, int f, Place* places, int32_t* partners) {
   for (int i = plan.field_count; i >= 0; --i) {
     const Level& level = plan.levels[i];
@@ -127,7 +122,7 @@ inline void find_places(const Plan& plan, int f, Place* places, int32_t* partner
         place.low[a] = place.from[a] = place.offset[a] = 0;
         place.high[a] = place.to[a] = level.shape[a];
       }
-      place.partner = level.partners + plan.fibres[f] * level.positions;
+      place.partner = level.partners + plan.offsets[f] * level.positions;
       continue;
     }
     const Op* next = nullptr;  // the next operation that moves positions
@@ -138,7 +133,7 @@ inline void find_places(const Plan& plan, int f, Place* places, int32_t* partner
     place.torus = level.wrap && (!next || next->wrap);
     const Place& out = places[after];
     for (int a = 0; a < kAxes; ++a) {
-      const int n = level.shape[a], o = plan.fibres[3 * f + a] * level.step[a];
+      const int n = level.shape[a], o = plan.offsets[3 * f + a] * level.step[a];
       const bool none = !place.torus && (o >= n || o <= -n);
       place.offset[a] = place.torus ? wrapped(o, n) : o;
       place.low[a] = place.from[a] = place.torus || none || o > 0 ? 0 : -o;
@@ -158,26 +153,27 @@ inline void find_places(const Plan& plan, int f, Place* places, int32_t* partner
 }
 
 // The units of a pair of inputs, with the sides of each, one over which is number `at`.
-template <class T, bool Own>
-EQT_INLINE SameUnits<T> units_of(const Plan& plan, const T* sides1, const T* sides2, int64_t at) {
+template <class T>
+EQT_INLINE SameUnits<T> units_of(const Plan& plan, const T* sides1, const T* sides2, int64_t at, bool own) {
   if (!plan.units) return {{Vec<T>{} + T(1), Vec<T>{} + T(1)}};
-  return {{Own ? load(sides1 + at * kLanes<T>) : splat(sides1[at]), load(sides2 + at * kLanes<T>)}};
+  return {{own ? load(sides1 + at * kLanes<T>) : splat(sides1[at]), load(sides2 + at * kLanes<T>)}};
 }
 
-template <class T, bool Own>
-struct Fibre {
+template <class T>
+struct PairOffset {
   static constexpr int L = kLanes<T>;
   const Plan& plan;
   const Workspace<T>& work;
   const Place* places;
   const T *sides1, *sides2;
+  bool own;  // a vector of pairs of inputs
   bool diagonal;
   int number;
-  const SameUnits<T> begun = units_of<T, Own>(plan, sides1, sides2, plan.side_unit);  // those of the inputs
+  const SameUnits<T> begun = units_of(plan, sides1, sides2, plan.side_unit, own);  // those of the inputs
 
   // The units at a layer.
   EQT_INLINE SameUnits<T> units(const Op& op) const {
-    return plan.changes_units ? units_of<T, Own>(plan, sides1, sides2, op.unit_at) : begun;
+    return plan.changes_units ? units_of(plan, sides1, sides2, op.unit_at, own) : begun;
   }
 
   // Neighbouring positions of a level, and where their partners' row begins.
@@ -197,10 +193,10 @@ struct Fibre {
     return {first, (int64_t(z2) * shape[1] + y2) * shape[2], place.partner + x, n};
   }
 
-  Sides<T, Own> sides(int64_t at, int count, const Row& row) const {
-    const int64_t lanes = Own ? L : 1;
+  Sides<T> sides(int64_t at, int count, const Row& row) const {
+    const int64_t lanes = own ? L : 1;
     return {sides1 + (at + row.first * count) * lanes, count * lanes, sides2 + (at + row.second * count) * L, int64_t(count) * L,
-            row.partner};
+            row.partner, own};
   }
 
   // Calls f(z, y, x, n, cells) for every stretch of a row that is carried at a level; short enough for the cache.
@@ -227,11 +223,12 @@ struct Fibre {
   // D(p) = mean over channels of (f1(p) - f2(p'))², Θ = 0.
   template <int Parts>
   void start(const T* x1, const T* x2, const Row& row, T* cells) const {
-    if (plan.channels == 3) start_of<Parts, 3>(x1, x2, row, cells);
-    else start_of<Parts, 0>(x1, x2, row, cells);
+    if (own) start_of<Parts, 0, true>(x1, x2, row, cells);
+    else if (plan.channels == 3) start_of<Parts, 3, false>(x1, x2, row, cells);
+    else start_of<Parts, 0, false>(x1, x2, row, cells);
   }
 
-  template <int Parts, int C>
+  template <int Parts, int C, bool Own>
   void start_of(const T* x1, const T* x2, const Row& row, T* cells) const {
     const int c = C ? C : plan.channels;
     const T scale = T(1.0 / c);
@@ -257,7 +254,7 @@ struct Fibre {
 
   template <class S>
   void start_pooled_of(const Pooled& pooled, int z, int y, int x, const Row& row, T* cells) const {
-    const int64_t at = place_in(pooled.slabs[pooled.slab_of_fibre[number]], z, y, x);
+    const int64_t at = place_in(pooled.slabs[pooled.slab_of_offset[number]], z, y, x);
     const S* sums = work.template sums<S>(pooled.begin) + 2 * L * at;
     const auto alone = sides(pooled.side_at, kPooledSides, row);
     pooled_row<T, S>(pooled, sums, cells, row.n, alone);
@@ -277,8 +274,7 @@ struct Fibre {
       } else if (op.kind == OpKind::affine) {
         affine_row(op, cells, row.n, sides(op.side_at, op.sides, row), units(op));
       } else if (op.kind == OpKind::dual) {
-        with_dual<T>(op, [&](const auto& dual) { dual_row(dual, cells, row.n, sides(op.side_at, op.sides, row)); });
-        if (op.changes && op.offset != 0) raise_row(cells, row.n, sides(op.side_at + op.sides - kRaisedSides, op.sides, row));
+        dual_row(op, cells, row.n, sides(op.side_at, op.sides, row));
       } else if (op.kind == OpKind::decouple && !diagonal) {
         decouple_row(cells, row.n, sides(op.side_at, op.sides, row));
       } else if (op.kind == OpKind::fork) {
@@ -296,7 +292,7 @@ struct Fibre {
     const Op& op = plan.field[i];
     const Place& place = places[i];
     if (op.sides)
-      fill_margin<T, Own, Parts>(plan.levels[i], place, in, sides1 + op.side_at * (Own ? L : 1), sides2 + op.side_at * L);
+      fill_margin<T, Parts>(plan.levels[i], place, in, sides1 + op.side_at * (own ? L : 1), sides2 + op.side_at * L, own);
     const T scale = T(1.0 / (double(op.window[0]) * op.window[1] * op.window[2]));
     const Place& to = places[i + 1];
     const auto each_sum = [&](auto&& f) {
@@ -315,8 +311,10 @@ struct Fibre {
             const Row row = row_of(i + 1, z, y, to.low[2], to.high[2] - to.low[2]);
             const T* above = in + Parts * L * (place.row(op.stride[0] * z - op.low[0], y - op.low[1]) + to.low[2] - op.low[2] - place.from[2]);
             T* cells = out + 2 * L * (to.row(z, y) + to.low[2] - to.from[2]);
-            fused_square<T, Parts>(affine, dual, scale, above, Parts * L * int64_t(place.to[2] - place.from[2]), cells, row.n,
-                                   sides(next.side_at, next.sides, row), units(affine));
+            with_known(sides(next.side_at, next.sides, row), [&](const auto& known) EQT_INLINE_LAMBDA {
+              fused_square<T, Parts>(affine, dual, scale, above, Parts * L * int64_t(place.to[2] - place.from[2]), cells, row.n, known,
+                                     units(affine));
+            });
             pointwise(i + 3, row, cells);
           }
         return;
@@ -392,13 +390,14 @@ EQT_INLINE void operations(const Op* ops, int count, const Workspace<T>& work, T
     if (op.kind == OpKind::affine && op.sides == 0) {
       const Op& dual = ops[++o];
       with_units(op, [&](const auto& units) {
-        fused_row<T, 1, 2>(op, PiecewiseLinear<T>(dual), T(1), cells, 1, 1, cells, n, sides(dual.side_at), units);
+        with_known(sides(dual.side_at), [&](const auto& known) EQT_INLINE_LAMBDA {
+          fused_row<T, 1, 2>(op, PiecewiseLinear<T>(dual), T(1), cells, 1, 1, cells, n, known, units);
+        });
       });
     } else if (op.kind == OpKind::affine) {
       with_units(op, [&](const auto& units) { affine_row(op, cells, n, sides(op.side_at), units); });
     } else if (op.kind == OpKind::dual) {
-      with_dual<T>(op, [&](const auto& dual) { dual_row(dual, cells, n, sides(op.side_at)); });
-      if (op.changes && op.offset != 0) raise_row(cells, n, sides(op.side_at + op.sides - kRaisedSides));
+      dual_row(op, cells, n, sides(op.side_at));
     } else if (op.kind == OpKind::fork) {
       copy_row(cells, n, work.kept + op.slot * work.kept_size);
     } else if (op.kind == OpKind::back) {
