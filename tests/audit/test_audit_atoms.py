@@ -167,7 +167,7 @@ def test_tensors_are_the_same_in_voigts_order_and_in_full() -> None:
     stress, R = QUANTITIES["stress"], so3(2).random(1, seed=0)[0]
     np.testing.assert_allclose(stress.rotated(voigt, R), R @ S @ R.T, atol=1e-12)
     np.testing.assert_array_equal(stress.full(voigt), S)
-    assert stress.apart(voigt, S, 1) == 0.0
+    assert stress.difference(voigt, S, 1) == 0.0
 
 
 def test_reflections_keep_the_lattice_and_its_handedness() -> None:

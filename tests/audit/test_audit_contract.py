@@ -177,7 +177,7 @@ ROTATED = et.actions.image_rotations(4)
         ({"f": lambda x: pooled(x) * 1e200}, NotFiniteError, "whose squares"),
         ({"x": (np.arange(64).reshape(4, 4, 4, 1) % 7), "action": "C8"}, InvalidTypeError, "real numbers"),
         ({"f": lambda x: np.zeros((len(x), 0))}, ShapeError, "at least one number an input"),
-        ({"f": et.nn.Sequential(et.nn.Dense(2))}, InvalidTypeError, "without parameters"),
+        ({"f": et.nn.Sequential(et.nn.Dense(2))}, InvalidTypeError, r"expected \(net, params\)"),
         ({"tolerence": 0.01}, InvalidTypeError, r"audit has no argument 'tolerence'; .*did you mean 'tolerance'"),
     ],
 )  # fmt: skip

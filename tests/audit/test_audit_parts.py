@@ -62,7 +62,7 @@ def test_functions_may_be_given_as_layers() -> None:
     along = et.audit.Batch(np.random.default_rng(0).normal(size=(3, 8, 2)), axis=1)
     first = lambda x: x[0]
     report = et.audit(first, "reversal", along, inputs="sequences", layers=[first], **QUIET)
-    assert "another axis" in next(m.reason for m in report.missing if m.section == "layers")
+    assert "not along the first axis" in next(m.reason for m in report.missing if m.section == "layers")
 
 
 def synthetic(members: int, common: float, own: float, seed: int) -> tuple[list, np.ndarray]:
