@@ -371,7 +371,9 @@ def from_table(table: ArrayLike, name: str = "group") -> TableGroup:
     everything = np.arange(n)
     identities = np.flatnonzero((table == everything).all(axis=1) & (table == everything[:, None]).all(axis=0))
     if not len(identities):
-        raise InvalidArgumentError("table has no identity: no element e with e·a = a = a·e for every a")
+        raise InvalidArgumentError(
+            "table", n, "an e with e·a = a = a·e for all a", verb="has no identity; its order is"
+        )
     identity = int(identities[0])
     for a in range(n):
         if len(np.unique(table[a])) < n or len(np.unique(table[:, a])) < n:
