@@ -58,7 +58,7 @@ def test_the_approximation_predicts_and_estimates_its_error():
     error = np.sqrt(np.mean((part.predict(X) - exact.predict(X)) ** 2) / np.mean(Y**2))
     assert 0.2 * error <= part.solution_.error <= 20 * error
     assert part.solution_.rank == 10
-    with pytest.raises(InvalidArgumentError, match="means only"):
+    with pytest.raises(InvalidArgumentError, match="exact one or 'pcg' for variances"):
         part.predict(X_TEST, return_std=True)
 
 

@@ -47,7 +47,7 @@ def test_a_float32_factor_of_50_000_rows_takes_less_than_16_gb():
 
 @pytest.mark.parametrize("solver", ["auto", *solving.METHODS])
 def test_what_does_not_fit_is_refused(solver):
-    with pytest.raises(MemoryLimitError, match=r"the limit is 2 kB; .*raise memory_limit"):
+    with pytest.raises(MemoryLimitError, match=r"expected at most 2 kB; .*raise memory_limit"):
         solvers.solve((Gaussian(), targets(200, 2)), targets(200, 1), solver=solver, memory_limit=2000)
 
 

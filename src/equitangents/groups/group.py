@@ -211,7 +211,7 @@ class Group(SymmetryGroup):
         """The subgroup consisting of `elements`, which must be closed under multiplication."""
         chosen = np.unique(self._check_elements("elements", np.atleast_1d(np.asarray(elements))))
         if not len(chosen):
-            raise InvalidArgumentError("elements is empty; a subgroup holds at least the identity")
+            raise InvalidArgumentError("elements", (), "at least the identity")
         member = np.zeros(self.order, bool)
         member[chosen] = True
         for a in chosen:

@@ -88,6 +88,11 @@ class Solver:
         vars(self).update(state, _prepared={})
 
     @property
+    def name(self) -> str:
+        """The method's name, "auto" if it is chosen later."""
+        return "auto" if self._method is None else self._method.name
+
+    @property
     def exact(self) -> bool:
         """Whether solutions are exact up to the residual; always so for "auto"."""
         return self._method is None or self._method.exact
