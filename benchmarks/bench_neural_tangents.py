@@ -1,4 +1,4 @@
-"""Beside neural-tangents 0.6.5: pairs per second, agreement and memory, with the machine's limits.
+"""Comparison with neural-tangents 0.6.5: pairs per second, agreement and memory, with the machine's limits.
 
 Every library runs in a process of its own with all cores, ours on inputs enough to fill them and the peer on as many
 as suit it (its speed a pair hardly depends on them); medians of at least three runs after one that compiles. The bound

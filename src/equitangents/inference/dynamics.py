@@ -264,7 +264,7 @@ class ProjectedProcess:
         return self.response(time)[:, None] * self.process.targets
 
     def covariance(self, prior: np.ndarray, time: float) -> np.ndarray:
-        """Σ_t of one output, (M, M), for `prior` K(x, x); or its diagonal (M,), clipped at 0, for that of the prior.
+        """Σ_t of one output, (M, M), for `prior` K(x, x); or its diagonal (M,), clipped at 0, for `prior` diag K(x, x).
 
         Positive semidefinite up to rounding.
         """

@@ -130,7 +130,7 @@ class Elementwise(Nonlinearity):
     E[φ²], E[φ'²], E[φ'φ'] and E[(φ(u)-φ(v))²] have a relative error of at most about `tolerance` (or some hundred
     rounding errors) at every variance and angle that occurs. If that is impossible, as with kinks away from zero, the
     kernel raises NotFiniteError; in traced programs it is NaN. Functions that miss the tolerance at variances from 0.01
-    to 4, or have a jump, are refused at once.
+    to 4, or have a jump, raise an error at once.
 
     The C++ engine tabulates smooth functions, once per function object. Outside of the tables, and for other functions,
     it sums Hermite series if at most 256 terms suffice (tanh: up to variances of about 20). Otherwise each pair is an
