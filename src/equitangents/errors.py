@@ -46,9 +46,9 @@ class EquitangentsError(Exception):
 class _ArgumentError(EquitangentsError):
     """An error about an argument, as data: the argument's name, its value, what is expected, and a remedy.
 
-    One argument alone is the whole message, for what is no single argument's. `verb` stands between name and value:
-    "is", of arrays "has shape", or another one. `expected` is a text, a range of whole numbers, a list of choices,
-    or a shape, `("N", 3)`; `at` is the index of the entry that is wrong.
+    An error about several arguments has only a message, passed as `argument`. `verb` joins name and value: "is", for
+    arrays "has shape", or another one. `expected` is a text, a range of integers, a list of choices, or a shape,
+    `("N", 3)`; `at` is the index of the wrong entry.
 
     >>> error = InvalidArgumentError("time", -1, "at least 0", "leave it out for the limit")
     >>> error.shown({"time": "--time"})

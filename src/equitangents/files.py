@@ -54,7 +54,7 @@ def locked(path: Path, message: str, patience: float = _GLANCE) -> Iterator[None
 
 
 def lock(descriptor: int) -> bool | None:
-    """Whether this process holds an open file now, until its descriptor is closed; None where there are no locks."""
+    """Whether this process now holds the lock of an open file, until it is closed; None without locks."""
     try:
         _system_lock(descriptor)
     except (ImportError, OSError) as error:
@@ -66,7 +66,7 @@ def lock(descriptor: int) -> bool | None:
 
 
 def is_named(descriptor: int, path: Path) -> bool:
-    """Whether an open file is the one of this name."""
+    """Whether the open file is still the one at `path`."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), path.stat())
     return False

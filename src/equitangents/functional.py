@@ -255,7 +255,7 @@ def _is_floating(leaf: object) -> bool:
 
 @dataclass(frozen=True)
 class Axes:
-    """Output axes, axis 0 being inputs: kernels are means over `trace`; both outputs share `diagonal`'s index."""
+    """Output axes, axis 0 being inputs: kernels are means over `trace`; both outputs share the index of `diagonal`."""
 
     trace: tuple[int, ...]
     diagonal: tuple[int, ...]

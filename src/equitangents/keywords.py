@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def named_also(**others: str) -> Callable[[F], F]:
-    """Decorator that gives arguments a second name, `other="name"`, such as scikit-learn's `X` for `x`.
+    """Decorator that gives arguments of a function a second name, `other="name"`, as scikit-learn's `X` for `x`.
 
     Raises InvalidArgumentError if an argument is given by both names.
 

@@ -25,7 +25,7 @@ _PAGES = Path("/proc/self/statm")  # numbers of pages that this process holds
 
 
 def process_memory() -> int:
-    """Bytes that this process may still allocate, other programs aside."""
+    """Bytes that this process may take in addition to those that it holds, ignoring other programs."""
     held = _held()
     return max(0, min(limit - held[of] for of, limit in (*_inherited(), *_own_limits())))
 
@@ -76,7 +76,7 @@ def check_fits(task: str, needed: int, remedy: str) -> None:
 
 
 def _held() -> tuple[int, int, int]:
-    """Bytes that this process holds: addresses, resident memory, data; 0 where the system has no figure."""
+    """Bytes that this process holds: addresses, resident memory, data; 0 where the system does not report them."""
     try:
         file = os.open(_PAGES, os.O_RDONLY)  # every small kernel asks: Python's own files take three times as long
         try:
@@ -96,7 +96,7 @@ def _held() -> tuple[int, int, int]:
 
 @cache
 def _inherited() -> tuple[tuple[int, int], ...]:
-    """Limits from outside, which do not change: pairs (index of what counts in `_held`, bytes)."""
+    """Limits from outside the process, which do not change, as (index in `_held`, bytes)."""
     return tuple((_RESIDENT, limit) for limit in (_physical(), *_group_limits(_GROUPS, _MOUNT)))
 
 
@@ -133,7 +133,7 @@ def _group_limits(groups: Path, mount: Path) -> Iterator[int]:
 
 
 def _own_limits() -> Iterator[tuple[int, int]]:
-    """The limits that a process may lower for itself."""
+    """Limits that the process may lower for itself, as (index in `_held`, bytes)."""
     try:
         import resource  # not on Windows
     except ImportError:
@@ -145,7 +145,7 @@ def _own_limits() -> Iterator[tuple[int, int]]:
 
 
 def threads() -> int:
-    """The number of threads of engines: OMP_NUM_THREADS, else the cores available to this process."""
+    """The number of threads for engines: OMP_NUM_THREADS, else the cores available to this process."""
     wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     if wanted.isdecimal() and int(wanted) > 0:
         return int(wanted)

@@ -1,4 +1,4 @@
-"""Floating-point type of a computation, whatever JAX's global flag is; normal random numbers in it.
+"""The floating-point type of a computation, whatever JAX's global flag is; normal random numbers in it.
 
 NumPy in, NumPy out; JAX in, JAX out. float64 inputs are computed in float64 inside a scope that enables it; the
 global flag is never touched.

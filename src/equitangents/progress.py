@@ -41,7 +41,7 @@ class Progress:
 
     @property
     def left(self) -> float:
-        """Seconds left at the speed so far; NaN before the first piece."""
+        """Estimated remaining seconds at the present speed; NaN before the first piece."""
         done = self.there - self._first
         return (time.monotonic() - self._start) * max(self.total - self.there, 0) / done if done else float("nan")
 

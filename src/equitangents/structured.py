@@ -58,7 +58,7 @@ class _Inputs:
         return made(*(None if part is None else part[rows] for part in arrays), convention)
 
     def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> np.ndarray:
-        """Raise InvalidTypeError: NumPy would read it as a list of such inputs, down to empty ones."""
+        """Raise InvalidTypeError; otherwise NumPy would read the object as a list of inputs."""
         raise InvalidTypeError(
             "x", type(self), "an array", "networks and net.kernel take it, others take its x", verb="is of type"
         )

@@ -86,7 +86,7 @@ def as_rectangular(name: str, x: Any) -> np.ndarray:
 
 
 def check_key(key: Any) -> None:
-    """Raise InvalidTypeError unless this is one key of jax.random, typed or raw (an array of uint32).
+    """Raise InvalidTypeError unless this is one jax.random key, new-style or a uint32 array.
 
     >>> import jax
     >>> check_key(jax.random.key(0))
@@ -122,12 +122,12 @@ def _shape(part: Any) -> Any:
 
 
 def copied(x: Any) -> Any:
-    """A copy of a NumPy array, in the same memory layout; anything else is immutable, and returned as it is."""
+    """A writable copy of a NumPy array, with the same memory layout; anything else unchanged."""
     return x.copy(order="K") if isinstance(x, np.ndarray) else x
 
 
 def is_half(dtype: object) -> bool:
-    """Whether this type of NumPy, JAX or PyTorch has half precision, too few digits to compute with."""
+    """Whether a NumPy, JAX or PyTorch dtype has half precision, too few digits to compute with."""
     if isinstance(dtype, np.dtype) and dtype.itemsize != 2:  # its name takes longer
         return False
     return str(dtype).removeprefix("torch.") in ("float16", "bfloat16")
@@ -140,7 +140,7 @@ def check_same_length(name1: str, x1: Any, name2: str, x2: Any) -> None:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether this is a whole number of Python or NumPy, and no bool."""
+    """Whether the value is an integer of Python or NumPy; True and False are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -175,7 +175,7 @@ def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
 
 
 def check_shape(name: str, value: Any) -> tuple[int, ...]:
-    """`value` as the shape of one input, (*positions, channels): whole numbers, each at least 1.
+    """`value` as the shape of one input, (*positions, channels): integers, each at least 1.
 
     Raises InvalidTypeError if it is no sequence, ShapeError for other sizes, and for none.
 

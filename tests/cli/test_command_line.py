@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError
 import jax
 import numpy as np
 import pytest
+import typer
 
 from equitangents import __version__, kernels, nn
 from equitangents.cli import doctor
@@ -23,6 +24,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.result import Kernels
 from equitangents_studies.framework.catalogue import registry
 
+COMMANDS = typer.main.get_command(command_line.app).commands
 HEAVY = ("jax", "numpy", "scipy", "matplotlib", "sklearn", "optax", "jinja2")
 
 
@@ -197,3 +199,13 @@ def test_a_url_is_no_folder_of_this_machine(words, tmp_path, monkeypatch, capsys
     assert end.value.code == 2
     assert f"{words[-2]} is 's3:/b/{words[-1][-1]}'; expected a path of this machine" in capsys.readouterr().err
     assert [each.name for each in tmp_path.iterdir()] == ["x.npz"]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_has_two_examples_and_one_sentence_an_option(name: str) -> None:
+    options = [p for p in COMMANDS[name].params if p.name != "context"]
+    examples = [part for part in COMMANDS[name].help.split("\n\n") if part.startswith(f"equitangents {name}")]
+    assert len(examples) == 2
+    assert max(map(len, examples)) <= 78, "what is longer is broken on a terminal of 80 columns"
+    assert [p.name for p in options if not p.help.endswith((".", "…"))] == []
+    assert {p.help for p in options if p.opts == ["--json"]} <= {"Write the result to this file, as JSON."}

@@ -135,7 +135,7 @@ def test_a_plan_is_reproducible(model, new):
     [
         ({"target": 0.0}, InvalidArgumentError, "target is 0.0"),
         ({"target": "small"}, InvalidTypeError, "target"),
-        ({"measure": "nonsense"}, InvalidArgumentError, "'rsd' or 'osp'"),
+        ({"measure": "nonsense"}, InvalidArgumentError, "expected 'rsd', 'osp'"),
         ({"measure": "error"}, InvalidArgumentError, "y is None"),
         ({"confidence": 2.0}, InvalidArgumentError, "confidence"),
         ({"max_members": 0}, InvalidArgumentError, "max_members"),

@@ -104,7 +104,7 @@ def test_a_linearised_module_trains_as_an_ensembles_kernel_and_is_audited():
 def test_what_is_no_module_is_refused():
     with pytest.raises(InvalidTypeError, match=r"torch\.nn\.Module"):
         ModuleKernel(lambda x: x)
-    with pytest.raises(NetworkError, match="no parameters"):
+    with pytest.raises(NetworkError, match="expected one with parameters"):
         ModuleKernel(torch.nn.Flatten())
     with pytest.raises(InvalidArgumentError, match="form is 'trace'"):
         ModuleKernel(mlp()).ntk(np.ones((2, 3)), form="trace")

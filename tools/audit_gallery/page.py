@@ -11,7 +11,7 @@ _HEAD = """# Audited models
 
 <!-- made by python -m tools.audit_gallery -->
 
-Each page is one file that needs nothing else; `python -m tools.audit_gallery` makes them anew. How to read them:
+Each page is a self-contained file, written by `python -m tools.audit_gallery`. How to read them:
 [models](../guide/audit.md#how-to-read-the-page) and [potentials](../guide/audit-potentials.md#how-to-read-it).
 """
 

@@ -30,86 +30,96 @@ _PAIRS = 5  # near-duplicates that are printed
 _REGRESSION = "regression"
 _gigabytes = cli.numbers("a positive number of GB", lambda size: 0 < size < math.inf)
 
-_INPUTS = {
-    "data": cli.path("Inputs: .npy, .npz or Zarr with x (and y); or a folder of images, one folder per class.", ...),
-    "out": cli.option(Path, "Folder of the model; an existing model is replaced.", ...),
-    "targets": cli.path(
-        "Targets: .npy, .npz with y, or Zarr; for images a table .csv with the columns file and label. By default y of "
+_DATA = cli.panel(
+    "Data",
+    data=cli.path("Inputs: .npy, .npz or Zarr with x (and y), or a folder of images, one folder per class.", ...),
+    targets=cli.path(
+        "Targets: .npy, .npz with y, or Zarr; for images a .csv table with the columns file and label. By default y of "
         "--data, or its folders."
     ),
-    "size": cli.option(int, "Pixels per side to which images are averaged down; by default the smallest side.", min=1),
-    "skip_bad": cli.flag("Leave out images that cannot be read, and name them."),
-    "net": cli.option(
+    size=cli.option(int, "Side in pixels to which images are reduced, by default the smallest side.", min=1),
+    skip_bad=cli.flag("Skip images that cannot be read, and list them."),
+)
+_NETWORK = cli.panel(
+    "Network",
+    net=cli.option(
         str,
-        "auto: chosen by left-out samples within --minutes, to classify 4 to 2,000 vectors or images; otherwise mlp. "
-        f"Or {cli.NETS}.",
+        "auto chooses the best on left-out samples, if there are 4 to 2,000 labelled vectors or images, and is mlp for "
+        f"other data; or {cli.NETS}.",
         cli.AUTO,
+        metavar="NET",
         **cli.a_net(cli.AUTO),
     ),
     **cli.SHAPE,
-    "group": cli.option(
+    group=cli.option(
         str,
-        "Augmentation by all elements of a group: C4, D4, S5, translations, …. For images with --net auto also auto: "
+        "Augment by all elements of a group: C4, D4, S5, translations, …. For images with --net auto, auto chooses "
         "the best of none, C4, D4, C8 and D8.",
+        metavar="NAME",
         **cli.a_group(cli.AUTO),
     ),
-    "precision": cli.PRECISION,
-    "standardise": cli.option(
-        bool, "Shift and scale inputs by mean and standard deviation of each channel of --data, also in predict.", True
-    ),
-}
+    precision=cli.PRECISION,
+    standardise=cli.option(bool, "Standardise each channel by its mean and standard deviation over --data.", True),
+)
 _CHOICE = cli.panel(
     "Choice of the network (--net auto)",
-    minutes=cli.option(float, "Time limit of --net auto; Ctrl-C takes the best so far.", 5.0),
+    minutes=cli.option(float, "Time limit in minutes. Ctrl-C takes the best so far.", 5.0),
     keep_together=cli.option(
         str,
-        "Column of --targets, or array of --data: samples with the same value are left out together. By default "
-        "images of one folder CLASS/SOURCE.",
+        "Leave out samples together if they have the same value in this column of --targets or array of --data; by "
+        "default, images of one folder CLASS/SOURCE.",
         metavar="COLUMN",
     ),
-    baselines=cli.option(bool, "Nearest neighbours, a forest and an SVM on the same folds.", True),
-    fast=cli.flag("Only networks that predict 20 images per second or more."),
+    baselines=cli.option(bool, "Compare with nearest neighbours, a random forest and an SVM.", True),
+    fast=cli.flag("Try only networks that predict 20 images a second or more."),
 )
 _NAMED = cli.panel(
     "One network (--net NAME)",
-    time=cli.option(float, "Training time; inf: until the end.", math.inf),
-    learning_rate=cli.option(float, "Learning rate; time counts in its units.", 1.0),
-    ridge=cli.option(float, "Relative to the kernel's mean diagonal.", 0.0, "--ridge", "--diag-reg"),
-    kernel=cli.pick("Trained layers, all or the last one", "ntk", "ntk", "nngp"),
-    dynamics=cli.pick("Gradient flow in time, or time in steps", "flow", "flow", "discrete"),
+    time=cli.option(float, "Training time; inf trains to convergence.", math.inf),
+    learning_rate=cli.option(float, "Learning rate, the unit of time.", 1.0),
+    ridge=cli.option(float, "Ridge, relative to the kernel's mean diagonal.", 0.0, "--ridge", "--diag-reg"),
+    kernel=cli.pick("Train all layers (ntk) or only the last one (nngp)", "ntk", "ntk", "nngp"),
+    dynamics=cli.pick("Gradient flow, or discrete steps of gradient descent", "flow", "flow", "discrete"),
     task=cli.pick(
-        "auto takes integers and text, one per input or position, as classes",
+        "Kind of targets; with auto, whole numbers and text are classes",
         "auto",
         *("auto", "regression", "classification"),
     ),
-    input_shape=cli.option(str, "Shape of one input, such as 32,32,3, if rows are flattened.", callback=cli.shape),
-    store=cli.option(
-        str,
-        "Keep the training kernel in this folder, which `gram --standardise` can fill beforehand.",
-        metavar=cli.PLACE,
+    input_shape=cli.option(
+        str, "Shape of one input, such as 32,32,3, if rows are flattened.", metavar="N,N,…", callback=cli.shape
     ),
-    solver=cli.pick("Solver", "auto", *cli.SOLVERS),
-    memory_limit=cli.option(str, "Memory limit in GB; by default half of the available memory.", callback=_gigabytes),
+    store=cli.option(
+        str, "Keep the training kernel here; `gram --standardise` can compute it beforehand.", metavar=cli.PLACE
+    ),
+    solver=cli.pick("How the linear system is solved", "auto", *cli.SOLVERS),
+    memory_limit=cli.number("Memory limit in GB, by default half of the available memory.", _gigabytes),
 )
 _RESULT = cli.panel(
     "Result",
     calibrate=cli.option(
         bool, "Calibrate probabilities by leave-one-out; by default if it is exact.", show_default=False
     ),
-    min_confidence=cli.option(str, "Leave predictions open below this probability.", callback=cli.probability),
-    report=cli.option(bool, "Write the report of a classifier, report.html, into the folder of the model.", True),
+    min_confidence=cli.number("Leave a label open if its probability is lower.", cli.probability),
+    report=cli.option(bool, "Write report.html of a classifier to the folder of the model.", True),
 )
 
 
-@cli.command(**_INPUTS, **_CHOICE, **_NAMED, **_RESULT)
+@cli.command(
+    **_DATA,
+    out=cli.option(Path, "Folder of the model. A model saved there is replaced.", ..., metavar="FOLDER"),
+    **_NETWORK,
+    **_CHOICE,
+    **_NAMED,
+    **_RESULT,
+)
 def fit(o: Any) -> None:
-    """Train infinitely wide networks on arrays in files, or images in a folder, exactly, and save the model.
+    """Train an infinitely wide network on arrays in files or images in a folder, and save the model.
 
     equitangents fit --data tiles --group auto --out model
 
     equitangents fit --data train.npz --net mlp --ridge 1e-3 --out model
 
-    The model is saved completely or not at all. With --store, a fit that was killed resumes.
+    A model is saved only when it is complete. With --store, an interrupted fit resumes with the kernel it has.
     """
     source = o.context.get_parameter_source
     given = {p.name for p in o.context.command.params if getattr(source(p.name), "name", "") == "COMMANDLINE"}
@@ -122,7 +132,7 @@ def fit(o: Any) -> None:
     with cli.stages() as stage:
         stage(f"reading {o.data}")
         labelled, x, y, together = _read(o, stage)
-        stage("loading the kernels")
+        stage("importing JAX")
         import numpy as np
 
         from equitangents.ensembles.infinite import saving

@@ -34,11 +34,7 @@ from equitangents.memory import ran_out
 INTERRUPTED = "interrupted; run the same command again to resume"
 _command_line = functools.cache(typer.main.get_command)  # building it is slow
 UsageError: Any = typer.BadParameter.__base__  # of all usage errors, which typer does not export
-_ELSEWHERE = {
-    "X": "x",
-    "augmentation": "--group",
-    "together": "--keep-together",
-}  # names of arguments in Python, and on the command line
+_ELSEWHERE = {"X": "x", "augmentation": "--group", "together": "--keep-together"}  # from Python to the command line
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 

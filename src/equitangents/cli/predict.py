@@ -16,28 +16,28 @@ from equitangents.formatting import duration
 
 
 @cli.command(
-    model=cli.argument(Path, "Folder in which `equitangents fit` saved a model.", callback=cli.there),
-    data=cli.path("Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.", ...),
-    out=cli.option(str, "Output file: .npy or .npz; for images also .csv.", ...),
-    skip_bad=cli.flag("Leave out images that cannot be read, and name them."),
-    array=cli.option(str, "Which array of an .npz file or Zarr group.", "x"),
-    std=cli.flag("Also standard deviations, and probabilities of a classifier."),
-    min_confidence=cli.option(str, "In a .csv, leave labels of lower probability empty.", callback=cli.probability),
-    time=cli.option(float, "Another training time than the model's."),
-    rows=cli.option(int, "Inputs per chunk."),
+    model=cli.argument(Path, "Folder of a model saved by `equitangents fit`.", callback=cli.there),
+    data=cli.path("Inputs: .npy, .npz with x, a Zarr array, or a folder of images.", ...),
+    out=cli.option(str, "File to write: .npy or .npz; for images also .csv.", ..., metavar="FILE"),
+    skip_bad=cli.flag("Skip images that cannot be read, and list them."),
+    array=cli.option(str, "Name of the array in an .npz file or Zarr group.", "x"),
+    std=cli.flag("Also write standard deviations, and the probabilities of a classifier."),
+    min_confidence=cli.number("In a .csv file, leave a label empty if its probability is lower.", cli.probability),
+    time=cli.option(float, "Training time, if not that of the model."),
+    rows=cli.option(int, "Inputs per batch."),
     shard=cli.SHARD,
-    net=cli.option(str, "package.module:object, if the network could not be saved.", **cli.a_net()),
+    net=cli.option(str, "The network (package.module:object), if it could not be saved.", **cli.a_net()),
     force=cli.flag("Replace an existing file."),
 )
 def predict(o: Any) -> None:
-    """Predict all inputs of a file, in memory that does not grow with their number.
+    """Predict any number of inputs with a saved model, in bounded memory.
 
     equitangents predict model --data new_tiles --out predictions.csv
 
     equitangents predict model --data new.npy --out predictions.npz --std
 
-    Predictions are kept in the folder OUT.parts: the same command resumes after any interruption, and the file appears
-    when it is complete.
+    Finished batches are kept in the folder OUT.parts until the file is written, so the same command resumes after an
+    interruption.
     """
     table = Path(o.out) if o.out.lower().endswith(".csv") else None
     files: tuple[str, ...] = ()
@@ -48,14 +48,14 @@ def predict(o: Any) -> None:
         from equitangents.scale.reading import read_inputs
 
         if images.are_images(o.data):
-            found = images.read_like(o.data, o.model, o.skip_bad, stage)
-            x, files = found.x, found.files
+            folder = images.read_like(o.data, o.model, o.skip_bad, stage)
+            x, files = folder.x, folder.files
         else:
             x = read_inputs("data", o.data, o.array)
             images.check_array(x, o.model)
             if table is not None:
                 raise InvalidArgumentError("--out", o.out, "for arrays a name that ends in .npy or .npz")
-        stage("loading the kernels")
+        stage("importing JAX")
         from equitangents.ensembles import predict_to_file
         from equitangents.ensembles.infinite.saving import about_model
         from equitangents.foreign_files import read_arrays

@@ -36,13 +36,11 @@ Sets = Sequence[Int[np.ndarray, " m"]]
 FOLDS = 5
 _NEAR = 0.1
 _SIDE = 32  # pixels per side, at most, of the averaged images that are compared first
-_ROUNDING = 1e-5  # of squares in single precision
-_ROWS = 512  # per block
+_ROUNDING, _ROWS = 1e-5, 512  # of squares in single precision; rows per block
 RIDGES = tuple(float(10.0**power) for power in (*range(-16, -9), *np.arange(-9.0, 4.5, 0.5), 5, 6, 7))
 """From below the precision of float64 kernels up to where predictions only shrink."""
 
-_LOSS_TOLERANCE = 1e-3  # of a log loss
-_MAX_WORK = 1_000  # times the least work
+_LOSS_TOLERANCE, _MAX_WORK = 1e-3, 1_000  # of a log loss; times the least work
 
 
 @dataclass(frozen=True, eq=False)

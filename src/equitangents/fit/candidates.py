@@ -184,8 +184,10 @@ def block_means(x: Float[np.ndarray, "n height width channels"], side: int) -> F
 
 def _statistics(x: Float[np.ndarray, "n channels pixels"], quantiles: Sequence[float]) -> Float[np.ndarray, "n f"]:
     """Mean, standard deviation and quantiles of each channel."""
-    between = np.moveaxis(np.quantile(x, quantiles, axis=2), 0, 2)
-    parts = [x.mean(axis=2, keepdims=True), x.std(axis=2, keepdims=True), between]
+    ordered, at = np.sort(x, axis=2), np.multiply(quantiles, x.shape[2] - 1)
+    low = ordered[..., np.floor(at).astype(int)]
+    between = low + at % 1 * (ordered[..., np.ceil(at).astype(int)] - low)
+    parts = [ordered.mean(axis=2, keepdims=True), ordered.std(axis=2, keepdims=True), between]
     return np.concatenate(parts, axis=2).reshape(len(x), x.shape[1] * (2 + len(quantiles)))
 
 

@@ -24,8 +24,7 @@ from equitangents.statistics.student import binomial_ends
 LEFT_OUT_ACCURACY = "Accuracy on left-out samples (95 %)"
 SHOWN = 8  # images or rows of a section
 LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95)  # probabilities below which predictions may be left open
-_CLASSES = 12  # of a full confusion matrix
-_SHORT = 3  # letters of a class that heads a narrow column
+_CLASSES, _SHORT = 12, 3  # of a full confusion matrix; letters of a name that heads its column
 _MARGIN = 0.03  # beyond 0 and 1, so that no point is clipped
 
 

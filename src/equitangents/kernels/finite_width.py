@@ -105,7 +105,7 @@ def _features(net: Network, x: ArrayLike) -> np.ndarray:
 
 
 class _DenseStep(NamedTuple):
-    """K' = W_var K + b_var, from `channels` channels."""
+    """K' = W_var K + b_var, of a dense layer with `width` input channels."""
 
     W_var: float
     b_var: float

@@ -85,7 +85,7 @@ class GridLevel:
         return np.array(_needed_offsets(self, blocks), np.int32)
 
     def finer(self, pool: Pool | WindowPool, deltas: np.ndarray) -> np.ndarray:
-        """The offsets before the pool between positions of two windows whose numbers have these differences (K, d)."""
+        """The offsets before the pool between positions of two windows whose indices differ by `deltas` (K, d)."""
         box = pool.box
         assert box is not None
         along = [np.unique(column) for column in deltas.T]
@@ -147,7 +147,7 @@ class TableLevel:
         return np.flatnonzero(joins).astype(np.int32)
 
     def finer(self, pool: Pool | WindowPool, deltas: np.ndarray) -> np.ndarray:
-        """The elements that join positions of two blocks whose numbers have these differences (K, 1)."""
+        """The elements that join positions of two blocks whose indices differ by `deltas` (K, 1)."""
         assert isinstance(pool, Pool)
         labels = pool.labels.array
         wanted = np.zeros(2 * pool.blocks - 1, bool)

@@ -235,7 +235,7 @@ def variances(fields: Fields) -> Variances:
 
 
 def restricted(fields: Fields, one: PointsSide, other: PointsSide) -> Fields:
-    """Zero at points that do not exist."""
+    """The kernels, set to zero at missing points."""
     both = one.present[:, None, None, None] * other.present[None, None, :, None]
     return {kind: _each(field, lambda f: f * both) for kind, field in fields.items()}
 
@@ -305,7 +305,7 @@ def mapped(op: PointMap, fields: Fields) -> Fields:
 
 
 def averaged(fields: Fields, one: PointsSide, other: PointsSide) -> Fields:
-    """Means over the points that exist, (1, d, 1, d)."""
+    """Means over the existing points, (1, d, 1, d)."""
     a, b = (side.present / jnp.maximum(jnp.sum(side.present), 1) for side in (one, other))
     return {kind: _each(field, lambda f: _mean(a, f, b)) for kind, field in fields.items()}
 

@@ -204,7 +204,7 @@ def _factors(known: ProgramStructure, params: Params, x: Tree) -> Factors:
 
 
 def _run(known: ProgramStructure, leaves: list[jax.Array], example: Tree, shifts: Shifts) -> tuple[jax.Array, Found]:
-    """f at an example with y + shift instead of y; by parameter (a as (p, c), y as (p, w)) of its product."""
+    """(f at an example with shifts added to products y, factors a (p, c) and unshifted y (p, w) by parameter)."""
     wanted = {p.leaf: p for p in known.products}
     scales: dict[int, jax.Array | float] = {}
     found: Found = {}

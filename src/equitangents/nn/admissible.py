@@ -218,8 +218,8 @@ _LINEAR = ("gd", "sgd", "momentum")  # optimizers that commute with every orthog
 
 @dataclass(frozen=True)
 class MeanLaw:
-    """at_width: whether the mean of infinitely many members is equivariant at every width; None if layers do not tell.
-    in_limit: whether it is known to be so at infinite width. reason: why not at every width, or None.
+    """at_width: whether the mean of infinitely many members is equivariant at every width; None: unknown.
+    in_limit: whether it is known to be equivariant at infinite width. reason: why not at every width, or None.
     """
 
     at_width: bool | None

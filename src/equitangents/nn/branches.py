@@ -25,7 +25,7 @@ from equitangents.nn.sequential import Sequential, chain, fold_layers, init_laye
 
 @dataclass(frozen=True)
 class Branches:
-    """The signals of parallel branches. `origins`: the random weights behind each; equal ones are not independent."""
+    """The signals of parallel branches. `origins`: the weights behind each; equal origins are not independent."""
 
     several: ClassVar[Literal[True]] = True
 

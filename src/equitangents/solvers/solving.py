@@ -40,7 +40,7 @@ DECOMPOSED = 3000  # samples up to which "auto" decomposes: seconds, and every t
 
 
 def as_method(solver: str | Method) -> Method | None:
-    """The method with this name, or settings as they are; None for "auto"."""
+    """The method with this name, or `solver` itself if it is a method; None for "auto"."""
     if isinstance(solver, Method):
         return solver
     if not isinstance(solver, str):

@@ -20,7 +20,7 @@ def assert_equivariant(
     output_action: OutputAction = None,
     *,
     tolerance: float | None = None,
-    **entries: Any,
+    **settings: Any,
 ) -> AuditReport:
     """Raise AssertionError unless f(ρ_X(g)x) = ρ_Y(g)f(x) for every tested element.
 
@@ -31,7 +31,7 @@ def assert_equivariant(
         output_action: ρ_Y; None: the outputs should be invariant.
         tolerance: the largest acceptable mean error under every element, 0.01 for 1 %; None: only the noise floor of
             rounding and interpolation.
-        **entries: further arguments of `equitangents.audit` (`layout`, `inputs`, `elements`, `seed`, …).
+        **settings: further arguments of `equitangents.audit` (`layout`, `inputs`, `elements`, `seed`, …).
 
     Returns:
         The report, if nothing was raised.
@@ -47,10 +47,10 @@ def assert_equivariant(
     >>> assert_equivariant(lambda x: x.sum((1, 2)), "C4", x).verdict
     'equivariant'
     """
-    settings = {"tolerance": tolerance, "off_data": False, "resamples": 200, **entries}
-    report = audit.audit(f, action, x, output_action, **(settings | {"layers": False}))
+    given = {"tolerance": tolerance, "off_data": False, "resamples": 200, **settings}
+    report = audit.audit(f, action, x, output_action, **(given | {"layers": False}))
     if report.verdict in HOLDING:
         return report
-    if entries.get("layers") is not False:
-        report = audit.audit(f, action, x, output_action, **settings)  # once more, with the layers
+    if settings.get("layers") is not False:
+        report = audit.audit(f, action, x, output_action, **given)  # once more, with the layers
     raise AssertionError(report.summary())

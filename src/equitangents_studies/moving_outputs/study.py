@@ -137,9 +137,9 @@ def _error(symmetry: Symmetry, mean: Float[np.ndarray, "order n ..."]) -> float:
 
 
 def train(folder: RunFolder, p: MovingTask) -> dict[str, np.ndarray]:
-    """A stage of the run: full-batch gradient descent on all copies of the first inputs of the first draw, recorded on
-    the orbits of the few inputs of every set: by set, f(ρ(g)x) − ρ(g)f(x), all g but the identity, (steps, members,
-    values).
+    """Train networks by full-batch gradient descent on all copies of the first inputs of the first draw, in one stage.
+
+    Return f(ρ(g)x) − ρ(g)f(x) by set for all g but the identity, (steps, members, values), on the inputs of `few_of`.
     """
     symmetry, sets, s = p.symmetries[RIGHT], few_of(p), p.settings
     x, y = (z[: s.trained] for z in p.draw(0)[:2])

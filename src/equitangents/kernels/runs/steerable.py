@@ -143,7 +143,7 @@ def _typed(x: Any, dtype: DType) -> _Side:
 
 
 def _known_variances(program: SteerableProgram, x: jax.Array, present: jax.Array) -> _Known:
-    """Variances before every nonlinearity, of every input."""
+    """Variances before every nonlinearity, for every input."""
     batches = _batches(len(x), _at_once(program, x.shape[1], len(x)))
     parts = [_compiled_own(program, x[rows], present[rows]) for rows in batches]
     known = jax.tree.map(lambda *v: jnp.concatenate(v)[: len(x)], *parts)
