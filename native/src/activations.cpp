@@ -56,7 +56,7 @@ EQT_INLINE void with_dual(const Op& op, F&& f) {
   }
 }
 
-constexpr int kFewSides = 8;  // so many stay in registers
+constexpr int kFewSides = 14;  // so many stay in registers
 
 template <class T, class D, class S>
 void each_pair(const D& dual, T* cells, int64_t n, const S& sides) {

@@ -41,7 +41,7 @@ struct Output {
 
 // A vector's lanes, `lane` apart, as neighbours of those written before.
 template <class T>
-EQT_INLINE void write_square(Vec<T> (&square)[kLanes<T>], const Output<T>& out, int64_t at, int64_t lane, int lanes) {
+__attribute__((noinline)) void write_square(Vec<T> (&square)[kLanes<T>], const Output<T>& out, int64_t at, int64_t lane, int lanes) {
   transpose<T>(square);
 #pragma GCC unroll 16
   for (int l = 0; l < kLanes<T>; ++l) {
@@ -58,7 +58,6 @@ EQT_INLINE void write_row(int64_t n, const Output<T>& k, const Output<T>& theta,
   int64_t at = 0;
   for (; at + L <= n; at += L) {
     Vec<T> ks[L], thetas[L];
-#pragma GCC unroll 16
     for (int i = 0; i < L; ++i) cell(at + i, ks[i], thetas[i]);
     write_square<T>(ks, k, begin + at, lane, lanes);
     write_square<T>(thetas, theta, begin + at, lane, lanes);

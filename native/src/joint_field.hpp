@@ -1,4 +1,4 @@
-// All steps on the fields of one first input with a vector of second ones, or (`Own`) of a vector of inputs with themselves.
+// All steps on the fields of one first input with a vector of second ones, or (`own`) of a vector of inputs with themselves.
 #pragma once
 
 #include <limits>
@@ -224,21 +224,21 @@ inline bool in_rows(const JointStep& step) {
   }
 }
 
-template <bool Own>
 struct JointField {
   static constexpr int L = kLanes<double>, kCell = 2 * L;
-  static constexpr int kStep = Own ? L : 1;  // numbers between the sides of first inputs
   const JointPlan& plan;
   const JointMemory& memory;
   const double *x1, *x2;
   const double *sides1, *sides2;
   int same;  // the lane whose second input is the first one; -1: none
+  bool own;
+  const int step_of_first = own ? L : 1;  // numbers between the sides of first inputs
 
   Sides<double> sides(int64_t at, int count, int64_t p) const {
-    return {sides1 + (at + p * count) * kStep, 0, sides2 + at * L, int64_t(count) * L, memory.identity, Own};
+    return {sides1 + (at + p * count) * step_of_first, 0, sides2 + at * L, int64_t(count) * L, memory.identity, own};
   }
   Doubles first(int64_t at) const {
-    return Own ? load(sides1 + at * L) : splat(sides1[at]);
+    return own ? load(sides1 + at * L) : splat(sides1[at]);
   }
 
   // The units at a step, one over which is number `at`; -1: fields are as they are.
@@ -260,12 +260,10 @@ struct JointField {
   template <int N>
   void start_of(int64_t p, int64_t r, double* cells) const {
     const int c = plan.channels;
-    const double *a = x1 + p * c * kStep, *b = x2 + r * c * L;
+    const double *a = x1 + p * c * step_of_first, *b = x2 + r * c * L;
     Doubles sum[N]{};
     for (int i = 0; i < c; ++i) {
-      Doubles f;
-      if constexpr (Own) f = load(a + i * L);
-      else f = splat(a[i]);
+      const Doubles f = own ? load(a + i * L) : splat(a[i]);
       for (int k = 0; k < N; ++k) {
         const Doubles gap = f - load(b + (int64_t(k) * c + i) * L);
         sum[k] += gap * gap;
@@ -305,7 +303,7 @@ struct JointField {
 
   // Whether a step leaves nothing of a row, since its position is missing.
   bool is_cleared(const JointStep& step, int64_t p) const {
-    return !Own && step.kind == JointKind::clear && sides1[(step.side_at + 2 * p) * kStep] == 0;
+    return !own && step.kind == JointKind::clear && sides1[(step.side_at + 2 * p) * step_of_first] == 0;
   }
 
   void row(const JointStep& step, int64_t p, double* cells, int64_t n) const {
@@ -347,10 +345,10 @@ struct JointField {
       of.get(k, x, y);
       store(cells + k * kCell, load(cells + k * kCell) + x[0] + y[0]);
     }
-    double* own = cells + p * kCell;
-    for (int l = Own ? 0 : same; l >= 0 && l < (Own ? L : same + 1); ++l) {
-      own[l] = 0;
-      own[L + l] = own[L + l] * step.scale;
+    double* itself = cells + p * kCell;
+    for (int l = own ? 0 : same; l >= 0 && l < (own ? L : same + 1); ++l) {
+      itself[l] = 0;
+      itself[L + l] = itself[L + l] * step.scale;
     }
   }
 
@@ -399,12 +397,13 @@ struct JointField {
   void mix_full(const JointStep& step, F&& put) const {
     const int64_t n = step.before;
     double* half = memory.field(step.from);
-    const double *of_first = sides1 + step.side_at * kStep, *of_second = sides2 + step.side_at * L;
-    FullProduct<Own>{of_first, n, n, memory.field(step.to), n * kCell, kCell, n}.each(
-        [&](int64_t p, int64_t column, Doubles k, Doubles theta) {
-          store(half + (p * n + column) * kCell, k);
-          store(half + (p * n + column) * kCell + L, theta);
-        });
+    const double *of_first = sides1 + step.side_at * step_of_first, *of_second = sides2 + step.side_at * L;
+    const auto put_half = [&](int64_t p, int64_t column, Doubles k, Doubles theta) {
+      store(half + (p * n + column) * kCell, k);
+      store(half + (p * n + column) * kCell + L, theta);
+    };
+    if (own) FullProduct<true>{of_first, n, n, memory.field(step.to), n * kCell, kCell, n}.each(put_half);
+    else FullProduct<false>{of_first, n, n, memory.field(step.to), n * kCell, kCell, n}.each(put_half);
     FullProduct<true>{of_second, n, n, half, kCell, n * kCell, n}.each(put);
   }
 
@@ -420,7 +419,8 @@ struct JointField {
     };
     for (int64_t p = 0; p < m; ++p) {
       const int count = listed(p, [&](int64_t at, const int32_t* of, int64_t size) {
-        return MixingRow<Own>{sides1 + at * kStep, of, size}.list(memory);
+        const double* entries = sides1 + at * step_of_first;
+        return own ? MixingRow<true>{entries, of, size}.list(memory) : MixingRow<false>{entries, of, size}.list(memory);
       });
       mix_first(memory, count, memory.field(step.to), n, half + p * n * kCell);
     }

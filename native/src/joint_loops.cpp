@@ -10,7 +10,7 @@ void prepare(const JointPlan& plan, const JointGroup& group) {
   static_assert(L <= kMostLanes);
   const JointMemory memory(plan, group.workspace);
   const JointSides sides{plan, memory, group.lanes};
-  const JointField<true> field{plan, memory, group.signals, group.signals, group.lanes, group.lanes, -1};
+  const JointField field{plan, memory, group.signals, group.signals, group.lanes, group.lanes, -1, true};
   sides.begin(group);
   const int fields = group.k ? plan.step_count : plan.own_count;
   if (fields) field.start();
@@ -48,7 +48,7 @@ void prepare(const JointPlan& plan, const JointGroup& group) {
 
 void pairs(const JointPlan& plan, const JointTile& tile) {
   const JointMemory memory(plan, tile.workspace);
-  const JointField<false> field{plan, memory, tile.input, tile.signals2, tile.sides, tile.sides2, tile.same};
+  const JointField field{plan, memory, tile.input, tile.signals2, tile.sides, tile.sides2, tile.same, false};
   field.start();
   for (int s = 0; s < plan.step_count;) {
     if (is_set(tile.cancel)) return;

@@ -165,6 +165,7 @@ __attribute__((noinline)) void fused_row(const Op& affine, const PiecewiseLinear
   Vec<T> x[2], y[2];
   if constexpr (S::kFixed) sides.get(0, x, y);
   for (int64_t k = 0; k < n; ++k, sums += Parts * L * stride, cells += 2 * L) {
+    const auto biases = units.at(k);
     Vec<T> d = load(sums), theta{};
     if (Parts > 1) theta = load(sums + L);
     for (int u = 1; u < taps; ++u) {
@@ -172,7 +173,7 @@ __attribute__((noinline)) void fused_row(const Op& affine, const PiecewiseLinear
       if (Parts > 1) theta += load(sums + Parts * L * u + L);
     }
     if constexpr (!S::kFixed) sides.get(k, x, y);
-    d = U::kAny ? w * d + bias * units.at(k).distance : w * d;
+    d = U::kAny ? w * d + bias * biases.distance : w * d;
     layer_pair(dual, w, d, theta, x, y);
     store(cells, d);
     store(cells + L, theta);

@@ -25,7 +25,7 @@ int64_t prepare_bytes(const Plan& plan) {
 
 // `to_unit` of an input whose square is no number of T, or none with digits.
 template <class T>
-double to_unit_by_parts(const Plan& plan, const T* input, T* to) {
+[[gnu::cold]] double to_unit_by_parts(const Plan& plan, const T* input, T* to) {
   const int64_t size = plan.positions_in * plan.channels;
   double most = 0, sum = 0;
   for (int64_t i = 0; i < size; ++i) most = std::abs(double(input[i])) > most ? std::abs(double(input[i])) : most;

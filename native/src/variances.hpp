@@ -177,7 +177,7 @@ struct Variances {
   double* unit_of(int slot, double* kept, int64_t size) const { return kept + 2 * plan.slots * size + slot * L; }
 
   // Into the unit behind a nonlinearity.
-  void change(const Op& op, double* q, double* mean, int64_t positions) const {
+  [[gnu::cold]] void change(const Op& op, double* q, double* mean, int64_t positions) const {
     for (int lane = 0; lane < L; lane += D) {
       const Units both = sides().units(op, q, positions, lane);
       const Doubles share = both.before / both.after;
@@ -195,7 +195,7 @@ struct Variances {
   }
 
   // Fields in units of their own, one of them kept, into that of their sum.
-  void join_units(const Op& op, const double* before, const double* kept_units, double* q, double* mean, int64_t positions, int64_t size) const {
+  [[gnu::cold]] void join_units(const Op& op, const double* before, const double* kept_units, double* q, double* mean, int64_t positions, int64_t size) const {
     const bool sums = !op.concatenates, products = op.sides > kJoinedSides;
     const double first = sums ? 1 : op.kept_share, second = sums ? 1 : op.added_share;
     for (int lane = 0; lane < L; lane += D) {
@@ -253,7 +253,7 @@ inline double part_on_grid(const Pooled& pooled, int64_t p) {
 
 // Of blocks: variances of means, for which every input is paired with itself, and the means of means.
 template <class T>
-void pool_variances(const Plan& plan, const Group<T>& group, Carried<T>& at) {
+[[gnu::cold]] void pool_variances(const Plan& plan, const Group<T>& group, Carried<T>& at) {
   constexpr int L = kLanes<T>;
   const Pooled& pooled = *plan.pooled;
   const auto averaged = [&](double*& values, double*& spare) {

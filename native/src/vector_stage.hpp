@@ -37,7 +37,7 @@ inline bool begins_with_kink(const Plan& plan) {
 
 // A pair of vectors, through layers with weights and a kink, `count` operations in all.
 template <class T>
-Opposite opposite(const Plan& plan, const Tile<T>& tile, int r, int l, int count) {
+[[gnu::cold]] Opposite opposite(const Plan& plan, const Tile<T>& tile, int r, int l, int count) {
   constexpr int L = kLanes<T>;
   const int64_t size = plan.positions_in * plan.channels;
   double c = 0;
