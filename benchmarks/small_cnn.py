@@ -18,7 +18,7 @@ def probabilities(
     x: np.ndarray, y: np.ndarray, folds: Sequence[np.ndarray], new: np.ndarray, classes: int, *, turned: bool, seed: int
 ) -> np.ndarray:
     """(m, classes) of new images, by the mean of three networks; turned: trained on random quarter turns."""
-    from equitangents.fit.assessing import calibrated
+    from equitangents.inference.probabilities import inverse_temperatures
 
     mean, scale = x.mean(axis=(0, 1, 2)), x.std(axis=(0, 1, 2)) + 1e-6
     x, new = ((smaller(images) - mean) / scale for images in (x, new))
@@ -35,7 +35,7 @@ def probabilities(
         tried.append((loss, rate, int(np.median(epochs)), held))
     _, rate, count, logits = min(tried, key=lambda each: each[0])
     members = [trained(x, y, new, None, rate, count, classes, turned, seed + 1 + i)[1] for i in range(MEMBERS)]
-    beta = float(calibrated(logits[None], y)[0])
+    beta = float(inverse_temperatures(logits[None], y)[0])
     return np.asarray(scipy.special.softmax(beta * np.mean(members, axis=0), axis=1))
 
 
