@@ -41,7 +41,7 @@ struct Output {
 
 // A vector's lanes, `lane` apart, as neighbours of those written before.
 template <class T>
-__attribute__((noinline)) void write_square(Vec<T> (&square)[kLanes<T>], const Output<T>& out, int64_t at, int64_t lane, int lanes) {
+EQT_INLINE void write_square(Vec<T> (&square)[kLanes<T>], const Output<T>& out, int64_t at, int64_t lane, int lanes) {
   transpose<T>(square);
 #pragma GCC unroll 16
   for (int l = 0; l < kLanes<T>; ++l) {
@@ -58,6 +58,7 @@ EQT_INLINE void write_row(int64_t n, const Output<T>& k, const Output<T>& theta,
   int64_t at = 0;
   for (; at + L <= n; at += L) {
     Vec<T> ks[L], thetas[L];
+#pragma GCC unroll 16
     for (int i = 0; i < L; ++i) cell(at + i, ks[i], thetas[i]);
     write_square<T>(ks, k, begin + at, lane, lanes);
     write_square<T>(thetas, theta, begin + at, lane, lanes);
@@ -132,12 +133,14 @@ struct FieldWriter {
       const auto row = pairs.row_of(plan.field_count, z, y, x, n);
       const auto sides = pairs.sides(plan.side_last, 1, row);
       T* kept = gathered + 2 * L * (((row.first - x) / side * most + member) * side + x);
-      for (int i = 0; i < n; ++i, kept += 2 * L) {
-        Vec<T> one, other;
-        cell(sides, cells, i, one, other);
-        store(kept, one);
-        store(kept + L, other);
-      }
+      with_known(sides, [&](const auto& known) EQT_INLINE_LAMBDA {
+        for (int i = 0; i < n; ++i, kept += 2 * L) {
+          Vec<T> one, other;
+          cell(known, cells, i, one, other);
+          store(kept, one);
+          store(kept + L, other);
+        }
+      });
     });
   }
 

@@ -237,9 +237,7 @@ struct JointField {
   Sides<double> sides(int64_t at, int count, int64_t p) const {
     return {sides1 + (at + p * count) * step_of_first, 0, sides2 + at * L, int64_t(count) * L, memory.identity, own};
   }
-  Doubles first(int64_t at) const {
-    return own ? load(sides1 + at * L) : splat(sides1[at]);
-  }
+  Doubles first(int64_t at) const { return own ? load(sides1 + at * L) : splat(sides1[at]); }
 
   // The units at a step, one over which is number `at`; -1: fields are as they are.
   SameUnits<double> units(int64_t at) const {
@@ -252,18 +250,18 @@ struct JointField {
     for (int64_t p = 0; p < n; ++p) {
       double* cells = memory.field(0) + p * n * kCell;
       int64_t r = 0;
-      for (; r + 4 <= n; r += 4) start_of<4>(p, r, cells + r * kCell);
-      for (; r < n; ++r) start_of<1>(p, r, cells + r * kCell);
+      for (; r + 4 <= n; r += 4) own ? start_of<4, true>(p, r, cells + r * kCell) : start_of<4, false>(p, r, cells + r * kCell);
+      for (; r < n; ++r) own ? start_of<1, true>(p, r, cells + r * kCell) : start_of<1, false>(p, r, cells + r * kCell);
     }
   }
 
-  template <int N>
+  template <int N, bool Own>
   void start_of(int64_t p, int64_t r, double* cells) const {
     const int c = plan.channels;
     const double *a = x1 + p * c * step_of_first, *b = x2 + r * c * L;
     Doubles sum[N]{};
     for (int i = 0; i < c; ++i) {
-      const Doubles f = own ? load(a + i * L) : splat(a[i]);
+      const Doubles f = Own ? load(a + i * L) : splat(a[i]);
       for (int k = 0; k < N; ++k) {
         const Doubles gap = f - load(b + (int64_t(k) * c + i) * L);
         sum[k] += gap * gap;

@@ -45,9 +45,7 @@ struct PreparedSides {
 
   // K doubles for each lane at one place of the layouts.
   template <int K>
-  EQT_INLINE void put(int64_t at, int lane, const Doubles (&values)[K]) const {
-    put_many(at, lane, values, K);
-  }
+  EQT_INLINE void put(int64_t at, int lane, const Doubles (&values)[K]) const { put_many(at, lane, values, K); }
 
   void put_many(int64_t at, int lane, const Doubles* values, int count) const {
     for (int i = 0; i < count; ++i) put_one(at + i, lane, values[i]);
