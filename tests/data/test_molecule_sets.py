@@ -82,5 +82,5 @@ def test_errors_name_what_is_wrong(folder, call, error, message):
     with pytest.raises(error, match=message):
         call(folder)
     (folder / "qm9.npz").write_bytes(b"no archive")
-    with pytest.raises(InvalidArgumentError, match=r"neither \.npy nor \.npz"):
+    with pytest.raises(InvalidArgumentError, match=r"expected an \.npy or \.npz file"):
         data.load_molecules("qm9", folder)

@@ -133,7 +133,7 @@ class TestImages:
     def test_missing_and_unknown_sets_and_temperatures(self, tmp_path):
         with pytest.raises(et.data.DataNotFoundError, match=r"mnist\.npz"):
             load_images(rotated_images.RotatedSettings(foreign=("mnist",)), tmp_path)
-        with pytest.raises(InvalidArgumentError, match="photographs, noise"):
+        with pytest.raises(InvalidArgumentError, match="foreign is 'photos'; expected 'photographs', 'noise'"):
             load_images(rotated_images.RotatedSettings(foreign=("photos",)), tmp_path)
         with pytest.raises(InvalidArgumentError, match="positive"):
             thermal_spins(1, 3, 0.0, np.random.default_rng(0))

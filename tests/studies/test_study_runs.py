@@ -83,7 +83,7 @@ class TestOneAtATime:
             ({"force": True, "settings": {"members": "0"}}, "members was"),
             ({"force": True, "settings": {"members": "many"}}, "members was"),
             ({"resume": True, "settings": {"members": "11"}}, "members was 10 and is now 11"),
-            ({"resume": True, "force": True}, "resume and force"),
+            ({"resume": True, "force": True}, "force is True"),
         ):
             with pytest.raises(InvalidArgumentError, match=said):
                 run(tmp_path / "run", **how)
