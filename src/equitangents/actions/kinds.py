@@ -286,7 +286,7 @@ def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAc
     Raises InvalidArgumentError or ShapeError, which name `argument`, if the named group does not act on such inputs.
 
     >>> as_action("augmentation", "C4", (10, 8, 8, 1))
-    <action turns by 90° of images of C4>
+    <action rotations by 90° of images of C4>
     """
     if not isinstance(action, str):
         return action

@@ -70,7 +70,7 @@ def subset(action: GroupAction, elements: Elements, weights: npt.ArrayLike | Non
 
     >>> from equitangents.actions import image_rotations
     >>> subset(image_rotations(4), [0, 1, 3])
-    <3 of 4 elements of C4: turns by 90° of images>
+    <3 of 4 elements of C4: rotations by 90° of images>
     >>> subset(image_rotations(4), [0, 2]).is_subgroup
     True
     """
