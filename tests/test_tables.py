@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from equitangents.cli.images import write_table
+from equitangents.ensembles.streaming import write_table
 from equitangents.formatting import quoted, unquoted
 from equitangents_studies.data import labelled_images
 from equitangents_studies.framework.folder import RunFolder

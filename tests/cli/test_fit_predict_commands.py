@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.cli.options import plain_network
+from equitangents.nn.specification import plain_network
 from equitangents_studies.systems import architecture
 
 RNG = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import zarr
 
-from equitangents.cli.options import plain_network
+from equitangents.nn.specification import plain_network
 
 X = np.random.default_rng(0).normal(size=(9, 3))
 NET = plain_network("mlp", 1, 1.5, 0.1)

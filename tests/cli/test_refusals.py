@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.cli.options import plain_network
 from equitangents.errors import InvalidArgumentError
 from equitangents.foreign_files import check_model
+from equitangents.nn.specification import plain_network
 
 RNG = np.random.default_rng(0)
 X, Y, NEW = RNG.normal(size=(9, 4)), RNG.normal(size=9), RNG.normal(size=(7, 4))

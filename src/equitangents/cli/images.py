@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +11,6 @@ import typer
 
 import equitangents
 from equitangents.errors import InvalidArgumentError
-from equitangents.formatting import quoted
 
 if TYPE_CHECKING:
     from equitangents.scale.reading import LazyArray
@@ -85,35 +83,6 @@ def form_of(model: Path) -> Any:
         if 0 < form.height < _SIDE and 0 < form.width < _SIDE and form.channels in (1, 3):
             return form
     raise damaged(model, "the form of its images cannot be")
-
-
-def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float | None) -> None:
-    """Write predictions as a table: file, label and probability; for a regression file, mean and std.
-
-    Labels with probability below `least` are empty. Names and labels that a spreadsheet would run as formulas get an
-    apostrophe (`formatting.quoted`).
-    """
-    from equitangents.files import atomic_file
-
-    columns: dict[str, Any] = {"file": files}
-    if "label" in predicted:
-        labels, probability = predicted["label"].tolist(), predicted["probability"].max(axis=-1)
-        if least is not None:
-            labels = [label if p >= least else "" for label, p in zip(labels, probability, strict=True)]
-        columns |= {"label": labels, "probability": probability.tolist()}
-    else:
-        mean = predicted["mean"].reshape(len(files), -1)
-        names = ["mean"] if mean.shape[1] == 1 else [f"mean {k}" for k in range(mean.shape[1])]
-        columns |= dict(zip(names, mean.T.tolist(), strict=True))
-        columns["std"] = predicted["std"].reshape(len(files), -1)[:, 0].tolist()
-    with atomic_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(map(quoted, columns))
-        writer.writerows(zip(*(map(_cell, column) for column in columns.values()), strict=True))
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(quoted(str(value)))
 
 
 def _progress(stage: Stage, data: str) -> Callable[[int, int], None]:

@@ -256,9 +256,9 @@ SHAPE = {
 
 def network(spec: str, depth: int | None = None, w_std: float = 1.0, b_std: float = 0.0) -> Any:
     """The network named by `--net`, checked by `a_net`."""
-    if spec.lower().endswith(".json"):
-        from equitangents.nn.specification import read_network
+    from equitangents.nn.specification import plain_network, read_network
 
+    if spec.lower().endswith(".json"):
         return read_network(Path(spec))
     if ":" in spec:
         from equitangents.audit.adapters.choose import load_model
@@ -267,20 +267,6 @@ def network(spec: str, depth: int | None = None, w_std: float = 1.0, b_std: floa
     if spec in ("mlp", "cnn"):
         return plain_network(spec, depth or 2, w_std, b_std)
     return equitangents.systems.architecture(spec, depth or 8)
-
-
-def plain_network(kind: str, depth: int, w_std: float, b_std: float, width: int = 1, outputs: int = 1) -> Any:
-    """`depth` hidden layers of an MLP, or of 3×3 convolutions that are then flattened; ReLU.
-
-    At infinite width neither `width` nor `outputs` matters.
-    """
-    from equitangents import nn
-
-    readout = nn.Dense(outputs, W_std=w_std)
-    if kind == "mlp":
-        return nn.Sequential(nn.Flatten(), *(depth * [nn.Dense(width, W_std=w_std, b_std=b_std), nn.Relu()]), readout)
-    convolutions = depth * [nn.Conv(width, (3, 3), W_std=w_std, b_std=b_std), nn.Relu()]
-    return nn.Sequential(*convolutions, nn.Flatten(), readout)
 
 
 @contextmanager

@@ -64,6 +64,7 @@ def plan(o: Any) -> None:
         from equitangents import ensembles
         from equitangents.actions import as_action
         from equitangents.foreign_files import read_named
+        from equitangents.nn.specification import plain_network
         from equitangents.planning import plan_ensemble
         from equitangents.planning.pilot import are_labels
 
@@ -73,7 +74,7 @@ def plan(o: Any) -> None:
         inputs, truth = (arrays["x_test"], arrays.get("y_test")) if "x_test" in arrays else (x, y)
         action, labels = as_action("group", o.group, x.shape), are_labels(y)
         outputs = len(np.unique(y)) if labels else 1 if y.ndim == 1 else int(y.shape[-1])
-        network = cli.plain_network(o.net, o.depth, o.w_std, o.b_std, o.width, outputs)
+        network = plain_network(o.net, o.depth, o.w_std, o.b_std, o.width, outputs)
         augmentation = action if o.augment else None
         ensemble: Any
         if o.pilot == 0:

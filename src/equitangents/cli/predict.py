@@ -58,6 +58,7 @@ def predict(o: Any) -> None:
         stage("importing JAX")
         from equitangents.ensembles import predict_to_file
         from equitangents.ensembles.infinite.saving import about_model
+        from equitangents.ensembles.streaming import write_table
         from equitangents.foreign_files import read_arrays
 
         calibrated = table is not None and about_model(o.model)["temperature"] is not None
@@ -87,6 +88,6 @@ def predict(o: Any) -> None:
         typer.echo(f"{o.out}: part {o.shard[0]}/{o.shard[1]} is done; the last part writes the file")
         return
     if table is not None:
-        images.write_table(table, files, read_arrays("out", str(path)), o.min_confidence)
+        write_table(table, files, read_arrays("out", str(path)), o.min_confidence)
         path.unlink()
     typer.echo(f"{o.out}: predictions of {x.shape[0]:,} inputs")

@@ -11,6 +11,7 @@ different models or inputs never mix. The last line of a finished file holds the
 
 from __future__ import annotations
 
+import csv
 import logging
 import os
 import re
@@ -40,6 +41,7 @@ from equitangents.errors import (
     StoreError,
 )
 from equitangents.files import atomic_file, locked, real, sweep_partials
+from equitangents.formatting import quoted
 from equitangents.inference.dynamics import one_time
 from equitangents.kernels.cost import CostedKernel
 from equitangents.kernels.orbit import OrbitAverage
@@ -391,3 +393,30 @@ class PredictionTask:
 
     def _span(self, chunk: int) -> slice:
         return slice(chunk * self.rows, min((chunk + 1) * self.rows, self.count))
+
+
+def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float | None) -> None:
+    """Write predictions as a table: file, label and probability; for a regression file, mean and std.
+
+    Labels with probability below `least` are empty. Names and labels that a spreadsheet would run as formulas get an
+    apostrophe (`formatting.quoted`).
+    """
+    columns: dict[str, Any] = {"file": files}
+    if "label" in predicted:
+        labels, probability = predicted["label"].tolist(), predicted["probability"].max(axis=-1)
+        if least is not None:
+            labels = [label if p >= least else "" for label, p in zip(labels, probability, strict=True)]
+        columns |= {"label": labels, "probability": probability.tolist()}
+    else:
+        mean = predicted["mean"].reshape(len(files), -1)
+        names = ["mean"] if mean.shape[1] == 1 else [f"mean {k}" for k in range(mean.shape[1])]
+        columns |= dict(zip(names, mean.T.tolist(), strict=True))
+        columns["std"] = predicted["std"].reshape(len(files), -1)[:, 0].tolist()
+    with atomic_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(map(quoted, columns))
+        writer.writerows(zip(*(map(_cell, column) for column in columns.values()), strict=True))
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(quoted(str(value)))

@@ -90,3 +90,15 @@ def _known() -> dict[str, Any]:
 
 def _value(value: Tree) -> Tree:
     return tuple(map(_value, value)) if isinstance(value, list) else value
+
+
+def plain_network(kind: str, depth: int, w_std: float, b_std: float, width: int = 1, outputs: int = 1) -> Sequential:
+    """`depth` hidden layers of an MLP, or of 3×3 convolutions that are then flattened; ReLU.
+
+    At infinite width neither `width` nor `outputs` matters.
+    """
+    readout = nn.Dense(outputs, W_std=w_std)
+    if kind == "mlp":
+        return nn.Sequential(nn.Flatten(), *(depth * [nn.Dense(width, W_std=w_std, b_std=b_std), nn.Relu()]), readout)
+    convolutions = depth * [nn.Conv(width, (3, 3), W_std=w_std, b_std=b_std), nn.Relu()]
+    return nn.Sequential(*convolutions, nn.Flatten(), readout)
