@@ -18,7 +18,7 @@ import equitangents as et
 from audit.potentials import Cluster, clusters, rattled
 from equitangents.audit.potentials.conservation import slopes
 from equitangents.audit.potentials.report import below
-from equitangents.audit.potentials.results import QuantityTest, outcome, single
+from equitangents.audit.potentials.results import Trial, outcome, single
 from equitangents.audit.potentials.structures import chiral
 from equitangents.audit.report.numbers import MeanEstimate
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
@@ -161,7 +161,7 @@ def test_one_structure_alone_fails_where_its_error_is_far_beyond_floor_and_toler
     assert (row.structures, row.given, row.note, errors.row("translation", "forces").outcome) == (1, 1, "", "holds")
     # an interval that reaches below the limit: one error far above it, the others at the floor
     for worst, said in ((30.0, "fails"), (0.9, "undecided")):
-        trial = QuantityTest(
+        trial = Trial(
             "translation", "energy", "meV/atom", [0], 6, [("", worst)], [5e-4], 0.1,
             np.zeros((6, 1)), lambda errors: MeanEstimate(10.0, 0.0, 20.0),
         )  # fmt: skip
