@@ -1,5 +1,3 @@
 """The command line: `main.py` joins the commands, one thin file each."""
 
-from equitangents.cli import options
-
-__all__ = ["options"]
+from equitangents.cli import options as options

@@ -15,8 +15,7 @@ from equitangents.cli import options as cli
 
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "optax", "scikit-learn")
 OPTIONAL = {"zarr": "scale"}  # packages, and their extras
-ALLOWED = {"float64": 1e-13, "float32": 2e-6}
-"""Relative errors of the self-test, by precision."""
+ALLOWED = {"float64": 1e-13, "float32": 2e-6}  # relative errors of the self-test
 
 
 @cli.command(json=cli.JSON)
@@ -39,8 +38,9 @@ def doctor(o: Any) -> None:
         checks: list[dict[str, Any]] = []
         for dtype, allowed in ALLOWED.items() if error is None else ():
             off = closed_form_error(dtype)
-            name = f"ReLU kernels against their closed form, {dtype}"
-            checks.append({"name": name, "error": off, "allowed": allowed, "passed": off <= allowed})
+            checks.append(
+                {"name": f"ReLU kernels, {dtype}", "error": off, "allowed": allowed, "passed": off <= allowed}
+            )
     well = error is None and all(check["passed"] for check in checks)
     if o.json is not None:
         finite = [c | {"error": c["error"] if math.isfinite(c["error"]) else str(c["error"])} for c in checks]

@@ -135,6 +135,7 @@ def fit(o: Any) -> None:
         stage("importing JAX")
         import numpy as np
 
+        from equitangents.ensembles.fields import classifies_by
         from equitangents.ensembles.infinite import saving
         from equitangents.ensembles.saved_folder import MODEL, check_place
         from equitangents.foreign_files import text_of
@@ -146,7 +147,7 @@ def fit(o: Any) -> None:
         stage("computing kernels and solving")
         x, y = x if o.precision is None else np.asarray(x, o.precision), np.asarray(y)
         y = text_of(y) if y.dtype.kind == "S" else y
-        classifies = _classifies(o.task, net, x, y)
+        classifies = classifies_by(o.task, net, x, y)
         why = why or _obstacle(x, y, classifies)
         choice = None
         tuning: dict[str, str] = {}
@@ -185,17 +186,6 @@ def _read(o: Any, stage: Callable[[str], None]) -> tuple[Any, Any, Any, Any]:
     else:
         x, y = read_inputs("data", o.data), read_inputs("targets", o.targets, "y")
     return None, x, y, None if o.keep_together is None else read_inputs("data", o.data, o.keep_together)[:]
-
-
-def _classifies(task: str, network: KernelFunction, x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether to classify: by --task, or if y holds labels, one per input or per position of the network's output."""
-    from equitangents.ensembles.fields import output_positions
-
-    labels = task != "regression" and y.dtype.kind in "iuUSb"
-    if task == "auto" and labels and y.ndim > 1:
-        positions = output_positions(network, x, y)
-        labels = positions is not None and y.shape[1:] == positions.shape
-    return labels or task == "classification"
 
 
 def _obstacle(x: np.ndarray, y: np.ndarray, classifies: bool) -> str | None:

@@ -248,10 +248,7 @@ STDS = {
     ),
     "b_std": option(float, "Bias standard deviation of mlp and cnn.", 0.1, "--b-std"),
 }
-SHAPE = {
-    "depth": option(int, "Hidden layers, by default 2 for mlp and cnn, 8 for the others.", min=1),
-    **STDS,
-}
+SHAPE = {"depth": option(int, "Hidden layers, by default 2 for mlp and cnn, 8 for the others.", min=1), **STDS}
 
 
 def network(spec: str, depth: int | None = None, w_std: float = 1.0, b_std: float = 0.0) -> Any:

@@ -463,3 +463,15 @@ def field_shape(ensemble: AnyModel) -> tuple[int, ...] | None:
     """(*positions, outputs) of a fitted ensemble's outputs, if they are fields; else None."""
     grid = tuple(getattr(ensemble, "positions_", ()))
     return (*grid, int(ensemble.n_outputs_)) if grid else None
+
+
+def classifies_by(task: str, network: KernelFunction, x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether `task`, "classification", "regression" or "auto", is to classify.
+
+    "auto" classifies if y holds whole numbers, texts or truth values, one per input or per position of the output.
+    """
+    labels = task != "regression" and y.dtype.kind in "iuUSb"
+    if task == "auto" and labels and y.ndim > 1:
+        positions = output_positions(network, x, y)
+        labels = positions is not None and y.shape[1:] == positions.shape
+    return labels or task == "classification"
