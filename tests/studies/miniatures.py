@@ -147,7 +147,7 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
 def run(name, out, **how):
     """The study, or its part, `name` in miniature."""
     study, preset, settings = PARTS.get(name, (name, "quick", TINY.get(name)))
-    return studies.run(study, preset=preset, out=out, settings=settings, progress=False, **how)
+    return studies.run(study, out=out, settings=settings, progress=False, **{"preset": preset, **how})
 
 
 def study(name):
