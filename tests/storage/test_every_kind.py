@@ -260,7 +260,7 @@ def test_the_table_of_the_guide_is_that_of_these_tests():
     table = [line.strip("|").split("|") for line in page.read_text().splitlines() if line.startswith("|")]
     rows = [[cell.strip() for cell in row] for row in table]
     head = next(number for number, row in enumerate(rows) if row[0] == "kind of file")
-    assert rows[head][1:] == ["stranger", *COLUMNS]
+    assert rows[head][1:] == ["malicious file", *COLUMNS]
     found = {row[0]: row[1:] for row in rows[head + 2 :]}
     for kind in KINDS.values():
         cells = [grows if kind.grows else other for grows, other in COLUMNS.values()]
