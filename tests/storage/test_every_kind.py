@@ -246,10 +246,10 @@ class TestTheDisk:
 
 
 COLUMNS = {  # what is said of kinds that grow, and of others
-    "kill at every call": ("goes on", "old or new"),
+    "kill at every call": ("resumes", "old or new"),
     "two writers": ("the same numbers", "one of them"),
     "flips": (None, None),
-    "full disk": ("one line, goes on", "one line, old stays"),
+    "full disk": ("one line, resumes", "one line, old stays"),
     "read-only": ("read", "one line, read"),
     "symbolic link": ("stays a link", "stays a link"),
 }
