@@ -246,10 +246,10 @@ class TestTheDisk:
 
 
 COLUMNS = {  # what is said of kinds that grow, and of others
-    "kill at every call": ("goes on", "old or new"),
+    "kill at every call": ("resumes", "old or new"),
     "two writers": ("the same numbers", "one of them"),
     "flips": (None, None),
-    "full disk": ("one line, goes on", "one line, old stays"),
+    "full disk": ("one line, resumes", "one line, old stays"),
     "read-only": ("read", "one line, read"),
     "symbolic link": ("stays a link", "stays a link"),
 }
@@ -260,7 +260,7 @@ def test_the_table_of_the_guide_is_that_of_these_tests():
     table = [line.strip("|").split("|") for line in page.read_text().splitlines() if line.startswith("|")]
     rows = [[cell.strip() for cell in row] for row in table]
     head = next(number for number, row in enumerate(rows) if row[0] == "kind of file")
-    assert rows[head][1:] == ["stranger", *COLUMNS]
+    assert rows[head][1:] == ["malicious file", *COLUMNS]
     found = {row[0]: row[1:] for row in rows[head + 2 :]}
     for kind in KINDS.values():
         cells = [grows if kind.grows else other for grows, other in COLUMNS.values()]
