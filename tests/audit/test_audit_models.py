@@ -94,7 +94,7 @@ def test_the_layer_that_breaks_the_symmetry_of_an_nnx_module_is_named() -> None:
 
 
 def test_a_linen_module_needs_its_variables() -> None:
-    with pytest.raises(InvalidTypeError, match=r"give \(module, variables\)"):
+    with pytest.raises(InvalidTypeError, match=r"expected \(module, variables\)"):
         et.audit(Linen(), "translations", X)
 
 

@@ -111,7 +111,7 @@ def test_masks_and_graphs_come_as_arguments():
         (lambda: stax.MaxPool((2,)), "AvgPool"),
         (lambda: stax.GlobalSelfAttention(3, 3, 3, 2, pos_emb_type="SUM"), "channels of the input"),
         (lambda: et.utils.x1_is_x2(X), "equitangents.utils"),
-        (lambda: et.experimental.empirical_ntk_fn_tf, "torch.EmpiricalKernel"),
+        (lambda: et.experimental.empirical_ntk_fn_tf, "torch.ModuleKernel"),
     ],
 )
 def test_what_is_not_there_names_our_own_way(make, own):
