@@ -73,7 +73,7 @@ def from_directions(
         raise ShapeError("weights", weights.shape, (*r.shape[:2], "channels"), "give one for each direction of r")
     if not precision.is_traced(r) and not precision.is_traced(weights):
         missing = (np.asarray(r) == 0).all(axis=-1)
-        bad = np.argwhere(missing & np.asarray(weights).any(axis=-1))
+        bad = np.argwhere(missing & np.asarray(weights).reshape((*missing.shape, -1)).any(axis=-1))
         if len(bad):
             at = tuple(bad[0].tolist())
             raise InvalidArgumentError("r", at, remedy="give it weight 0", verb="has no direction at index")
