@@ -19,10 +19,10 @@ inline int64_t place_in(const Slab& slab, int z, int y, int x) {
   return slab.begin + row * (slab.high[2] - slab.low[2]) + (x - slab.low[2]);
 }
 
-// The beginning of a stage that follows a pool: with f̄ the mean of f over a block, E(f̄ - f̄')² is the mean of E(f - f')² over pairs of positions, less half of what that
-// mean is of each input with itself. (Where unequal parts n, n' of two windows lie on the grid, products of positions
-// outside vanish, and (n - n') times the gap of the variances comes in addition.) What rounding alone can make of equal
-// or opposite averages counts as such.
+// The beginning of a stage that follows a pool: with f̄ the mean of f over a block, E(f̄ - f̄')² is the mean of
+// E(f - f')² over pairs of positions, less half of that mean of each input with itself. (Where unequal parts n, n' of two
+// windows lie on the grid, products of positions outside vanish, and (n - n') times the gap of the variances comes in
+// addition.) What rounding alone can make of equal or opposite averages counts as such.
 template <class T, class S>
 void pooled_row(const Pooled& pooled, const S* sums, T* cells, int64_t n, const Sides<T>& sides) {
   constexpr int L = kLanes<T>, N = kVectors<T, S>, K = kPooledSides;

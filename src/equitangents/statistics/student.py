@@ -12,8 +12,8 @@ positive if values cannot be negative, or if so many samples of one sign cannot 
 Student's t for the mean of 10 lognormal values (σ = 1) covers it in 83 % of samples instead of 95 %. The coverage of
 these ends is tested in tests/statistics/test_coverage.py; it is too low for heavier tails.
 Resamples without variance say nothing about t: if they reach into the tail (nearly all values alike, such as
-counts), the end is that of Clopper & Pearson on the values' range. Fewer than 5 samples, and samples that are all
-equal, give no interval, unless the quantity has known bounds.
+counts), the end is that of Clopper & Pearson on the values' range. Fewer than 5 samples give no interval, and samples
+that are all equal give one only if the quantity has known bounds.
 """
 
 from __future__ import annotations
