@@ -188,7 +188,7 @@ class StoreError(InvalidArgumentError):
 
 
 class NotFittedError(EquitangentsError, ValueError, AttributeError):
-    """A model was called to predict before it was fitted."""
+    """A model was used to predict before it was fitted."""
 
 
 class MissingLibraryError(EquitangentsError, ImportError):

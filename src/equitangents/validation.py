@@ -134,7 +134,7 @@ def is_half(dtype: object) -> bool:
 
 
 def check_same_length(name1: str, x1: Any, name2: str, x2: Any) -> None:
-    """Raise ShapeError unless both arrays have as many rows."""
+    """Raise ShapeError unless both arrays have equally many rows."""
     if len(x1) != len(x2):
         raise ShapeError(name1, len(x1), len(x2), f"as many rows as {name2}", verb="has length")
 

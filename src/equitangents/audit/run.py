@@ -67,7 +67,7 @@ def audit(
         progress: True shows on stderr how far a long audit is, and how long the rest takes; a function is called as
             progress(inputs evaluated, inputs planned, seconds left); False: it is logged.
 
-    AuditSettings, by keyword:
+    Settings, by keyword:
         elements: how many elements to try; None: all of up to 64, 24 angles, or 32 rotations or permutations.
         batch_size: inputs at a time, the last batch filled up, for models of one size; None: as many as take 64 MiB,
             at most 256.
@@ -198,7 +198,7 @@ def measure_data(task: AuditTask, y: np.ndarray | None, sought: list[RuleResult]
 def _passed(task: AuditTask, y: np.ndarray | None) -> tuple[AuditTask, np.ndarray | None, Orbits, list[UndefinedPose]]:
     """The task with its labels and orbits, and the elements under which the model gives NaN.
 
-    InputLeaves that no element moves, and inputs and elements with NaN, are left out, and the others measured again.
+    Inputs that no element moves, and inputs and elements with NaN, are left out, and the others measured again.
     """
     orbits = measure_orbits(task)
     bad, moved = orbits.undefined, orbits.moved

@@ -527,7 +527,7 @@ def training_matrices(
 ) -> tuple[SymmetricMatrix, SymmetricMatrix, Kernels | None]:
     """The training kernel and K(X, X) of inputs x, and both kernels if both are in memory.
 
-    whole: whether all entries are needed, not only some columns. Entries are kept in memory or in a store, or
+    full: whether all entries are needed, not only some columns. Entries are kept in memory or in a store, or
     recomputed in each pass. Both kernels are kept if they take little of the memory, only the training kernel if it
     takes up to two fifths; larger ones are recomputed, since kernels are expensive.
     """

@@ -57,7 +57,7 @@ class Training:
 
     augmentation, label_action, x (N, …) and y (N, *positions, outputs) are those of `fit`. kernel, action, rows and
     labels are those of the problems: of inputs, or of points if outputs are at `positions`. labels (rows, outputs),
-    or (|G|, rows, outputs) if copies of a row have different labels. way: the problem for the mean, "dense",
+    or (|G|, rows, outputs) if copies of a row have different labels. formulation: the problem for the mean, "dense",
     "equivariant", "averages", "irreps" or "explicit"; reason: why it is "explicit".
     """
 
