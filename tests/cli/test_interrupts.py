@@ -12,7 +12,7 @@ from equitangents.ensembles.streaming import PredictionTask
 from equitangents.scale import GramStore
 
 MLP = ("--net", "mlp", "--depth", "1")
-LINE = "equitangents: interrupted; run the same command again to resume\n"
+LINE = "equitangents: interrupted; the same command resumes with what is on disk, or starts again\n"
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from equitangents.cli.predict import predict
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.memory import ran_out
 
-INTERRUPTED = "interrupted; run the same command again to resume"
+INTERRUPTED = "interrupted; the same command resumes with what is on disk, or starts again"
 _command_line = functools.cache(typer.main.get_command)  # building it is slow
 UsageError: Any = typer.BadParameter.__base__  # of all usage errors, which typer does not export
 _ELSEWHERE = {"X": "x", "augmentation": "--group", "together": "--keep-together"}  # from Python to the command line
