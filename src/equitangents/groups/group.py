@@ -37,8 +37,7 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
 
 class Group(SymmetryGroup):
-    """A finite group with elements 0 .. order − 1; immutable, hashable, equal to groups with the same multiplication
-    table.
+    """A finite group with elements 0 .. order − 1; immutable, hashable, equal to groups with the same table.
 
     Groups that carry more than a table (matrices, a grid) are equal only if these agree, too.
     Make one with `cyclic`, `dihedral`, `wallpaper`, `from_permutations`, `from_table`, ...
