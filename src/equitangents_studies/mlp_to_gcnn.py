@@ -447,7 +447,7 @@ def present(settings: MlpToGcnnSettings, results: MlpToGcnnResults, folder: RunF
         caption="Largest difference between the mean predictions of augmented MLPs and of group-convolutional "
         "networks, relative to the largest prediction, over training time (in units of the fastest direction’s decay). "
         "Left in closed form, for MLPs without augmentation as well; right for the frozen kernels of single finite "
-        "networks. At time ∞ whatever fits the labels predicts the same on training images.",
+        "networks. At time ∞ all networks fit the labels and agree on training images.",
         alt="Difference of mean predictions against training time",
     ) as drawn:
         left, right = drawn
