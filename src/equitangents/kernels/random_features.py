@@ -208,7 +208,9 @@ def _width(features: int, kind: Kind, positions: int) -> int:
 
 def _checked(x: Inputs) -> ArrayLike:
     if is_structured(x):
-        raise NetworkError("x", type(x), "an array", "or use the network's own kernel", verb="is of type")
+        raise NetworkError(
+            "x", type(x), "an array", "the network's own kernel takes masks and graphs", verb="is of type"
+        )
     return check_array("x", x, min_rank=2)
 
 

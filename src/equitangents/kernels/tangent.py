@@ -409,7 +409,7 @@ def plan(net: FiniteNetwork, params: Params, input_shape: InputShape, form: str)
     """The plan for inputs of a shape (without the batch axis), in the precision of the parameters (or their shapes)."""
     leaves, tree = jax.tree.flatten(params)
     if not leaves:
-        raise NetworkError("params", params, "those of net.init")
+        raise NetworkError("params", params, "at least one parameter")
     shapes = tuple((np.shape(leaf), np.dtype(leaf.dtype).name) for leaf in leaves)
     return _plan(net, tree, shapes, tuple(input_shape), form)
 

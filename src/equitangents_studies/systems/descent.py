@@ -71,7 +71,7 @@ def largest_eigenvalue(net: FiniteNetwork, params: Params, x: Numbers, *, steps:
     x = np.asarray(check_array("x", x, min_rank=2))
     leaves = jax.tree.leaves(params)
     if not leaves:
-        raise NetworkError("params", params, "those of net.init")
+        raise NetworkError("params", params, "at least one parameter")
     dtype = np.dtype(leaves[0].dtype)
     rows = min(_ROWS, len(x))
     blocks = -(-len(x) // rows)
