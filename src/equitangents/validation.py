@@ -63,7 +63,7 @@ def check_array(
 
 
 def as_rectangular(name: str, x: Any) -> np.ndarray:
-    """x as a NumPy array; raises ShapeError for ragged lists, InvalidTypeError for objects without numbers."""
+    """x as a NumPy array; ShapeError if ragged, InvalidTypeError without numbers, InvalidArgumentError if masked."""
     check_unmasked(name, x)
     try:
         array = np.asarray(x)

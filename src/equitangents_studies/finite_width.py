@@ -405,7 +405,7 @@ def architecture_claims(settings: FiniteWidthSettings, results: FiniteWidthResul
             f"Of {nouns} at {at_width} incomplete augmentation leaves what the closed form says, to within a factor of "
             "1.25",
             Records.over(remaining, lambda pair: f"{results.titles[pair[0]]}, {when(pair[1])}", pair=seen or every),
-            measure="B(n)/B(∞): mean square change of the mean of infinitely many members over the closed form’s, half "
+            measure="B(n)/B(∞): mean square change of the mean of infinitely many members over the closed form’s, "
             "rotations by 180° only.",
             covers="members",
             at_least=0.8,

@@ -19,8 +19,7 @@ from equitangents_studies import medical_kernels as medical
 from equitangents_studies.common.images import load_images, standardise
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents_studies.common.orbits import by_element, deviations, orbit_batch, relative_std, same_predictions
-from equitangents_studies.comparison.study import ComparisonSettings as ComparisonSettings
-from equitangents_studies.comparison.study import images_of
+from equitangents_studies.comparison.study import ComparisonSettings, images_of
 from equitangents_studies.medical_kernels import Tissue, element_kernels, elements_of, load_tissue
 from equitangents_studies.rotated_images import histology
 from equitangents_studies.rotated_images import study as rotated_images

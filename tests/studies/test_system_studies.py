@@ -16,8 +16,13 @@ from equitangents_studies import symmetry_breaking_path as along
 from equitangents_studies import symmetry_groups as groups
 from equitangents_studies.common.system_runs import draw_accuracies, load_system_images, predicted
 from equitangents_studies.finite_width_vec import GROUPS, INFERENCES, VecWidthResults, VecWidthSettings, claims
-from equitangents_studies.learning_curves.settings import FEATURE_RIDGES, feature_sizes, load, whole_images
-from equitangents_studies.learning_curves.settings import CurveSettings as CurveSettings
+from equitangents_studies.learning_curves.settings import (
+    FEATURE_RIDGES,
+    CurveSettings,
+    feature_sizes,
+    load,
+    whole_images,
+)
 from equitangents_studies.learning_curves.study import against_exact, features, learnt, out_of_fold, slices, whole
 from equitangents_studies.systems import architecture, transformation
 from studies.small import follow, outcomes

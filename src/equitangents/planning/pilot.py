@@ -331,7 +331,7 @@ def pilot_outputs(pilot: AnyModel, batch: np.ndarray) -> np.ndarray:
         raise InvalidArgumentError("pilot", len(outputs), f"at least {LEAST}", verb="has members,")
     if not np.isfinite(outputs).all():
         bad = tuple(np.argwhere(~np.isfinite(outputs))[0].tolist())
-        raise InvalidArgumentError("pilot", bad, remedy="its training diverged", verb="has outputs not finite at index")
+        raise InvalidArgumentError("pilot", bad, remedy="its training diverged", verb="has non-finite outputs at index")
     if predicts_probabilities(pilot):
         outputs = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
         outputs /= outputs.sum(axis=-1, keepdims=True)

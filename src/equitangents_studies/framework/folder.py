@@ -112,9 +112,8 @@ class RunFolder:
         self.fingerprint = _fingerprint(_identity(config))
         self._sessions = Sessions(_config(self.path) if resume else None)
         try:
-            for name in (
-                () if resume else reversed(_OURS)
-            ):  # nothing else; the configuration last, as it marks the folder as a run
+            ours = () if resume else reversed(_OURS)  # nothing else; last the configuration, which marks a run
+            for name in ours:
                 _remove(path / name)
             self.path.mkdir(parents=True, exist_ok=True)
             for place in (path, path / "results", path / "stages"):

@@ -59,9 +59,9 @@ TISSUE = ("histology_crc5", "histology_lc25000_colon", "nct_crc_he")
 class RotatedSettings(Chosen):
     """`group` rotates images, or rotates and reflects them; where it resamples pixels, the corners of a rotated image
     are filled with the image's mean or, after a shift, with its border (`zero`), and no network is exactly invariant.
-    Of `net` "patches" the first layer cuts the image into 2×2 patches, further ones are 3×3 convolutions; FCN, LCN, VEC
-    and GAP are those of arXiv 2207.04612, of the layers and width in `channels`; `channels` has one entry a
-    layer, and `narrow` those of a second ensemble, trained likewise, that shows what width does (empty: leave it out).
+    With `net` "patches" the first layer cuts the image into 2×2 patches, further ones are 3×3 convolutions; FCN, LCN,
+    VEC and GAP are those of arXiv 2207.04612, all layers of one width. `channels` has one entry a layer, and `narrow`
+    those of a second ensemble, trained likewise, that shows what width does (empty: leave it out).
     The `readout` takes all positions or their mean. `rate` is a fraction of the largest stable learning rate;
     `infinite_train` of the images train the infinitely wide ensemble (0: leave it out); with all of them it predicts
     the scores of the trained one. Architecture, sizes and rates are our choice.

@@ -163,13 +163,13 @@ class Lines:
             degrees = points.degrees + spare
             variance = (squares + points.degrees) / degrees
         count = points.deviations.shape[1]
-        ratio = self._std_of_slopes(points.deviations)
+        ratio = self._variance_of_slopes(points.deviations)
         if ratio > variance * scipy.stats.f.ppf(_LACK, count - 1, degrees):
             variance, degrees = ratio, count - 1.0
         return Noise(variance, degrees, float(points.deviations.mean(axis=0).var(ddof=1)) / count)
 
-    def _std_of_slopes(self, deviations: np.ndarray) -> float:
-        """Standard deviation of single repetitions' slopes over that expected from independent errors of the points."""
+    def _variance_of_slopes(self, deviations: np.ndarray) -> float:
+        """Variance of single repetitions' slopes over that expected from independent errors of the points."""
         X = self.points.terms(self.points.l, self.knots[self.best : self.best + 1])[0]
         covariance, ratios = self.covariances[self.best], []
         lever = covariance @ (X * self.points.weights[:, None]).T

@@ -103,7 +103,7 @@ def fit_moved(
 @final
 @dataclass(frozen=True, eq=False)
 class FittedSystem:
-    """A trained system; it moves upright inputs by its transformation.
+    """A trained system; it moves the inputs that it is given by its transformation.
 
     Args:
         system: the system that was fitted.

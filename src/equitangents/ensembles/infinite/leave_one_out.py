@@ -121,7 +121,8 @@ def _original(training: Training) -> int:
     for i, g in enumerate(augmenting_elements(augmentation)):
         if np.ndim(g) == np.ndim(identity) and np.allclose(g, identity, rtol=0, atol=1e-9):
             return i
-    raise InvalidArgumentError("augmentation", augmentation, "one with the identity", "for leaving one out")
+    remedy = "add it to its elements; leaving one out predicts at the sample itself"
+    raise InvalidArgumentError("augmentation", augmentation, "one with the identity", remedy)
 
 
 def _errors_of_rows(problem: MatrixProblem, n: int, count: int, original: int, time: float) -> np.ndarray:
