@@ -172,7 +172,7 @@ Op = Filter | PointMap | Nonlinear | PointMean
 
 @dataclass(frozen=True)
 class Points:
-    """The space of `features` on `points` points, or of `whole` inputs (N, channels), which count as one point.
+    """The space of `features` on `count` points, or of `whole` inputs (N, channels), which count as one point.
 
     `outputs`: the output features, of whole inputs, or with `field` on points.
     """
