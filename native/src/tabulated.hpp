@@ -1,4 +1,4 @@
-// Any smooth φ, by a table that Python makes (kernels/duals/tabulated.py). With g_n(q) = √w_n E[φ h_n] of few orders n,
+// Any smooth φ, by a table that Python makes (kernels/engines/cpu/tabulated.py). With g_n(q) = √w_n E[φ h_n] of few orders n,
 // ρ = cos θ and s = sin²(θ/2): D' = Σ (g_n - g_n')² + 2 Σ g_n g_n' (1 - ρⁿ), r E[φ'φ'] = Σ n g_n g_n' ρⁿ⁻¹, where g_0 = E[φ].
 // n - 1 of odd and n - 2 of even orders are twice one of `kHalves`, so that powers are those of ρ²: 1 - ρ²ᵐ = e_m grows from
 // e_1 = 4s(1 - s) by e_2m = e_m + ρ²ᵐ e_m, of which no digit is lost.
