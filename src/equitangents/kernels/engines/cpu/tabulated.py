@@ -1,6 +1,6 @@
 """Any smooth φ by a few Hermite coefficients, tabulated in the variance, for `native/src/tabulated.hpp`.
 
-With b_n(q) = E[φ'(√q z) h_(n-1)(z)] as in `duals.line`, E[φ'φ'] = Σ b_n b_n' ρⁿ⁻¹. Only a few orders n are kept, each
+With b_n(q) = E[φ'(√q z) h_(n-1)(z)] (`duals.quadrature`), E[φ'φ'] = Σ b_n b_n' ρⁿ⁻¹. Only a few orders n are kept, each
 with a weight w_n >= 0 that also represents its neighbours, from non-negative least squares over pairs of variances and
 angles. The result is exactly the activation kernel of some function, so that its distances lose no digits. b_n √(w_n/n)
 are polynomials in every octave of the variance.
