@@ -106,6 +106,7 @@ def test_bumps_around_directions():
     delta = sphere.from_directions(r, w, 5)
     literal = np.einsum("npk,npc->nkc", literal_rotations.harmonics(r / np.linalg.norm(r, axis=-1)[..., None], 5), w)
     assert np.allclose(delta, literal, atol=1e-13)
+    assert np.array_equal(sphere.from_directions(r, w[..., 0], 5), sphere.from_directions(r, w[..., :1], 5))
     wide = sphere.from_directions(r, w, 5, 0.3)
     l = sphere.degrees(5)[:, None]
     assert np.allclose(wide, delta * np.exp(-l * (l + 1) * 0.09 / 2), atol=1e-13)
