@@ -16,7 +16,11 @@ ROOT = Path(__file__).parents[2]
 BAD = {  # settings of the quick preset, each as text, and what its refusal says
     "toy": [("rotations=1", "rotations was 1"), ("size=3", "setting is 'size'; expected 'rotations', 'members'")],
     "ising": [("groups=1,500", "groups"), ("widths=64", "two different widths")],
-    "rotated-images": [("recorded_epochs=0,99", "recorded_epochs"), ("foreign=noise,noise", "foreign")],
+    "rotated-images": [
+        ("recorded_epochs=0,99", "recorded_epochs"), ("foreign=noise,noise", "foreign"),
+        ("net=GAP readout=pool", "^readout"), ("net=FCN output_std=0.1", "^output_std"),
+        ("net=VEC channels=8,4", "^channels"), ("net=VEC narrow=2,4", "^narrow"),
+    ],
     "predicted-agreement": [("widths=8", "widths was"), ("members=4", "members was 4")],
     "mlp-to-gcnn": [("group=C3", "group was 'C3'"), ("draws=1", "draws was 1"), ("depths=0,1", "depths was")],
     "cross-product": [("groups=T,X", "groups was"), ("groups=T trained_groups=O", "trained_groups was")],

@@ -60,11 +60,11 @@ class RotatedSettings(Chosen):
     """`group` rotates images, or rotates and reflects them; where it resamples pixels, the corners of a rotated image
     are filled with the image's mean or, after a shift, with its border (`zero`), and no network is exactly invariant.
     With `net` "patches" the first layer cuts the image into 2×2 patches, further ones are 3×3 convolutions; FCN, LCN,
-    VEC and GAP are those of arXiv 2207.04612, all layers of one width. `channels` has one entry a layer, and `narrow`
-    those of a second ensemble, trained likewise, that shows what width does (empty: leave it out).
-    The `readout` takes all positions or their mean. `rate` is a fraction of the largest stable learning rate;
-    `infinite_train` of the images train the infinitely wide ensemble (0: leave it out); with all of them it predicts
-    the scores of the trained one. Architecture, sizes and rates are our choice.
+    VEC and GAP are those of arXiv 2207.04612, with its readout and all layers of one width. `channels` has one entry a
+    layer, and `narrow` those of a second ensemble, trained likewise, that shows what width does (empty: leave it out).
+    The `readout` of "patches" takes all positions or their mean. `rate` is a fraction of the largest stable learning
+    rate; `infinite_train` of the images train the infinitely wide ensemble (0: leave it out); with all of them it
+    predicts the scores of the trained one. Architecture, sizes and rates are our choice.
     """
 
     group: Literal["C2", "C4", "C8", "C16", "D4", "D8"] = "C4"
@@ -109,8 +109,12 @@ def check_settings(settings: RotatedSettings, data_dir: Path | None) -> None:
     check(deep, "narrow", settings.narrow, "empty, or as many layers as channels has")
     check(settings.narrow[-1:] < settings.channels[-1:], "narrow", settings.narrow, "narrower than channels")
     check(len(settings.channels) >= 1, "channels", settings.channels, "a list with an entry per layer")
-    alike = settings.net == "patches" or len(set(settings.channels)) == 1
-    check(alike, "channels", settings.channels, f"the same number for each layer of {settings.net}")
+    if settings.net != "patches":
+        for name in ("channels", "narrow"):
+            widths = getattr(settings, name)
+            check(len(set(widths)) <= 1, name, widths, f"the same number for each layer of {settings.net}")
+        for name in ("readout", "output_std"):  # of "patches" alone
+            check(getattr(settings, name) == getattr(RotatedSettings, name), name, getattr(settings, name), "not given")
     recorded = settings.recorded_epochs
     check(max(recorded) <= settings.epochs, "recorded_epochs", recorded, "at most epochs")
     chosen_images(settings, data_dir)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import subprocess
 import sys
 
 import pytest
+from scipy.stats import t
 from tools.results import small
 from tools.results.__main__ import ROOT, main
 from tools.results.record import Record
@@ -170,6 +172,26 @@ class TestTheRepository:
             given = runs[place.run].command.removeprefix("equitangents reproduce ").split()
             assert set(place.command.split()) <= {*given, "--data-dir", "FOLDER"}, place
             assert place.command.split()[0] == runs[place.run].study
+
+    @pytest.mark.parametrize(("page", "run", "claims"), [
+        ("comparison", "comparison-C8-grey-corners-28-pixels-14-repetitions", [0]),
+        ("learning-curves-networks", "learning-curves-networks", [3, 4, 5]),
+        ("learning-curves-VEC-one-norm", "learning-curves-VEC-one-norm", [2]),
+    ])  # fmt: skip
+    def test_repetitions_that_were_raised_after_a_look_have_intervals_for_two_looks(self, page, run, claims):
+        text = (self.RESULTS / f"{page}.md").read_text()
+        assert "at 97.5 %, which allows for two looks" in text.replace("At", "at")
+        for claim in (json.loads((self.RESULTS / run / "run.json").read_text())["claims"][i] for i in claims):
+            wider = t.ppf(0.9875, claim["repeated"] - 1) / t.ppf(0.975, claim["repeated"] - 1)
+            low, high = (claim["number"] + wider * (end - claim["number"]) for end in claim["interval"])
+            digits = 2 if claim["number"] > 1 else 3
+            assert f"{low:.{digits}f} to {high:.{digits}f}" in text
+            least, most = claim["bound"]
+            assert least is None or least <= low
+            assert most is None or high <= most
+            if claim["reference"] is not None:
+                stated, spread = claim["reference"]
+                assert abs(claim["number"] - stated) <= math.hypot((high - low) / 2, spread) <= 2 * spread
 
     def test_every_run_has_a_page_with_its_finding_figure_claims_and_command(self):
         runs = [Record.from_json(path.read_text()) for path in self.RESULTS.glob("*/run.json")]
