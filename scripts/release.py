@@ -35,7 +35,8 @@ def released(texts: Mapping[str, str], version: str, address: str, day: str) -> 
     cited = re.sub(r"(?m)^(date-released|repository-code): .*\n", "", made["CITATION.cff"])
     entries = f"version: {version}\ndate-released: {day}\nrepository-code: {address}\n"
     made["CITATION.cff"] = cited.replace(f"version: {version}\n", entries, 1)
-    made["CHANGELOG.md"] = made["CHANGELOG.md"].replace("## [Unreleased]", f"## [{version}] - {day}", 1)
+    if f"## [{version}] - " not in made["CHANGELOG.md"]:
+        made["CHANGELOG.md"] = made["CHANGELOG.md"].replace("## [Unreleased]", f"## [{version}] - {day}", 1)
     place = {"": f"{address}/blob/v{version}/", "!": f"{address}/raw/v{version}/"}
     made["README.md"] = _LINK.sub(lambda m: f"{m[1]}[{m[2]}]({place[m[1]]}{m[3]})", made["README.md"])
     return made

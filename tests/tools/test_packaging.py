@@ -76,7 +76,7 @@ class TestReleasing:
         return {name: (ROOT / name).read_text() for name in release.FILES}
 
     def test_a_release_lacks_nothing_and_every_file_has_its_version_day_and_address(self, texts, tmp_path, capsys):
-        assert "CHANGELOG.md: no dated section" in "\n".join(release.missing(texts))
+        assert "pyproject.toml: the address is" in "\n".join(release.missing(texts))
         made = release.released(texts, "7.0.1", self.ADDRESS, "2030-01-31")
         assert release.missing(made) == []
         assert tomllib.loads(made["pyproject.toml"])["project"]["version"] == "7.0.1"
@@ -87,5 +87,8 @@ class TestReleasing:
         for name in release._VERSION:
             other = {**made, name: made[name].replace("7.0.1", "7.0.2")}
             assert any(name in line or "CHANGELOG" in line for line in release.missing(other))
+        undated = {**made, "CHANGELOG.md": made["CHANGELOG.md"].replace(" - 2030-01-31", "")}
+        assert release.missing(undated) == ["CHANGELOG.md: no dated section of 7.0.1"]
+        assert release.released(made, "7.0.1", self.ADDRESS, "2030-02-01")["CHANGELOG.md"] == made["CHANGELOG.md"]
         assert release.main(["7.0.1"], tmp_path) == 2
         assert "VERSION ADDRESS" in capsys.readouterr().out
