@@ -152,6 +152,7 @@ def test_a_linearised_model_trains_as_an_ensembles_kernel():
 
 def mixed(params, x):
     """Weights shared by positions, one on the left, one scaled, one used twice, a bias, and one used by itself."""
+    jnp.multiply(3.0, params["left"])  # nothing reads it
     h = jnp.tanh(jnp.einsum("npc,cw->npw", x[:, :, None] * jnp.ones((1, 1, 2)), params["shared"]) + params["bias"])
     h = jnp.tanh(params["left"] @ h.transpose(1, 2, 0).reshape(3, -1)).reshape(2, 4, len(x)).transpose(2, 0, 1)
     h = h.reshape(len(x), -1) @ (0.7 * params["scaled"])
