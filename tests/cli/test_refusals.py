@@ -181,6 +181,7 @@ TYPOS = [
     ("gram --data tiles --out k.zarr --shard 3/3", "expected I/N"),
     ("plan --data x.npz --group C4 --measure ops", "did you mean 'osp'?"),
     ("plan --data y.npz --group C4", "--data is 'y.npz'; expected a file or folder"),
+    ("plan --data tiles --group C4", "--data is 'tiles'; expected a file, .npy or .npz"),
     ("systems --data x.npz --architectures FNC,GAP", "--architectures is 'FNC'; expected 'FCN', 'LCN'"),
     ("systems --data x.npz --architectures FCN,VECC", "did you mean 'VEC'?"),
     ("systems --data x.npz --error sqared", "expected 'classification' or 'squared'; did you mean 'squared'?"),
