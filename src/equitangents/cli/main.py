@@ -146,6 +146,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except EquitangentsError:
         traceback.print_exc()
         sys.exit(2)
+    except OSError as error:  # of the help, written to a full disk
+        if (line := line_of(error, {})) is None:
+            raise
+        _stop(line, 2)
     except (KeyboardInterrupt, typer.Abort):
         _stop(INTERRUPTED, 130)
     if status == 130:  # how typer itself reports Ctrl-C
