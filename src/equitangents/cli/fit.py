@@ -99,7 +99,7 @@ _RESULT = cli.panel(
     calibrate=cli.option(
         bool, "Calibrate probabilities by leave-one-out; by default if it is exact.", show_default=False
     ),
-    min_confidence=cli.number("Leave a label open if its probability is lower.", cli.probability),
+    min_confidence=cli.number("Leave a label empty if its probability is lower.", cli.probability),
     report=cli.option(bool, "Write report.html of a classifier to the folder of the model.", True),
 )
 

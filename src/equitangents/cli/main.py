@@ -103,11 +103,11 @@ class LocalPaths(TyperCommand):
 
 
 app = typer.Typer(name="equitangents", cls=OneLineErrors, pretty_exceptions_enable=False)
+for _command in (fit, predict, audit, audit_potential, plan, gram, doctor):
+    app.command(cls=LocalPaths)(_command)
 if importlib.util.find_spec("equitangents_studies"):
     for _name, _command in importlib.import_module("equitangents_studies.commands").COMMANDS.items():
         app.command(_name, cls=LocalPaths)(_command)
-for _command in (audit, audit_potential, plan, gram, fit, predict, doctor):
-    app.command(cls=LocalPaths)(_command)
 
 
 def _print_version(wanted: bool) -> None:

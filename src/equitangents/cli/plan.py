@@ -14,7 +14,7 @@ from equitangents.errors import InvalidArgumentError
 @cli.command(
     **cli.panel(
         "Data",
-        data=cli.option(Path, ".npz file with x and y, and optionally x_test and y_test.", ..., callback=cli.there),
+        data=cli.option(Path, ".npz file with x and y, optionally x_test and y_test.", ..., callback=cli.local_file),
         inputs=cli.option(int, "Use at most this many inputs.", 100, min=1),
     ),
     **cli.panel(
