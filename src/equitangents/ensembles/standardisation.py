@@ -85,7 +85,7 @@ def fitted_standardisation(
         candidates = tuple(_candidates(x, rounding))
     for found in candidates:
         if not found.is_one:
-            expected = "numbers whose squares are finite, to be standardised"
+            expected = "numbers whose squares are finite and not 0, to be standardised"
             raise InvalidArgumentError("X", float(np.abs(x).max()), expected, verb="has numbers up to")
         separate = not equivariant or found.how == _HOW[-1]
         if separate and (augmentation is None or _commutes(found, augmentation, x)):
