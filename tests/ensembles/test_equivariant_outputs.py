@@ -63,6 +63,11 @@ def test_copies_that_turn_alike_add_nothing():
     np.testing.assert_allclose(means[:, 4, :, 0], plain.predict(X) @ PLANE(4).T, atol=1e-12)
 
 
+def test_the_identity_is_an_augmentation_that_adds_nothing():
+    one = fitted(augmentation=et.actions.subset(ACTION, [S3.identity]), label_action=TURN)
+    np.testing.assert_allclose(one.predict(X), fitted().predict(X), atol=1e-13)
+
+
 def test_copies_that_turn_otherwise_are_trained_on_one_by_one():
     unturned = fitted(augmentation=ACTION)
     assert unturned.solver_.startswith("explicit Nd|G|")

@@ -342,7 +342,7 @@ def output_symmetry(
     if label_action is not None:  # its rows are what becomes of unit vectors
         units = np.eye(outputs)
         matrices = [np.asarray(label_action(g, units), np.float64).T for g in augmentation.group.generators]
-    known = says is not None and says(augmentation, tuple(x.shape[1:]), np.stack(matrices))
+    known = says is not None and says(augmentation, tuple(x.shape[1:]), np.reshape(matrices, (-1, outputs, outputs)))
     return "equivariant" if known else None
 
 
