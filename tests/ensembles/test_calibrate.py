@@ -72,6 +72,8 @@ def test_left_out_outputs_that_are_rounding_tell_nothing():
     targets = np.eye(2)[np.arange(6) % 2]
     assert fitted_temperature(1e-16 * targets, targets) == np.inf
     assert inverse_temperatures(1e-16 * targets[None], np.arange(6) % 2).tolist() == [0.0]
+    alike, three = np.arange(1.0, 7.0)[:, None] * np.ones(3), np.eye(3)[np.arange(6) % 3]
+    assert fitted_temperature(alike, three) == fitted_temperature(-alike, three) == np.inf
     linear = et.nn.Sequential(et.nn.Dense(1))
     model = et.InfiniteEnsembleClassifier(linear, calibrate=True, ridge=0.1).fit(np.eye(6), np.arange(6) % 2)
     np.testing.assert_allclose(model.predict_proba(np.eye(6)), 0.5)

@@ -33,7 +33,7 @@ _ERROR = 1e-9
 _STEEP = 1e-3  # of the bounding std: steeper outputs change only where that one's law is below 1e-16
 _SMALLEST = 1e-150  # a std below this part of the row's size is that of a certain output
 _BLOCK_ENTRIES = 2**20
-_NOISE = 1e-12  # of the targets: outputs of left-out samples that are smaller are rounding
+_NOISE = 1e-12  # of targets and outputs: differences of left-out outputs that are smaller are rounding
 _LOG_INVERSE, _HALVINGS = (-8.0, 12.0), 16  # where the logarithm of 1/T is bisected, for outputs of size 1
 
 
@@ -138,7 +138,8 @@ def fitted_temperature(
     size = float(np.abs(outputs).max())
     if not math.isfinite(size):
         raise NotFiniteError("calibrate is True, and predictions of left-out samples are not finite numbers")
-    if size <= _NOISE * float(np.abs(targets).max()):
+    differences = np.abs(outputs - outputs.mean(axis=1, keepdims=True))
+    if differences.max() <= _NOISE * max(size, float(np.abs(targets).max())):
         size, outputs = 0.0, np.zeros_like(outputs)
     aimed, scaled = _platt_targets(labels, K, samples), outputs / (size or 1.0)
 
