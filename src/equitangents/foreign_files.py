@@ -92,7 +92,7 @@ def read_arrays(name: str, path: FileName) -> np.ndarray | dict[str, np.ndarray]
     """
     wrong = partial(InvalidArgumentError, name, str(path))
     if not Path(path).is_file():
-        raise wrong("a file")
+        raise wrong("a file, .npy or .npz")
     try:
         with open_regular(Path(path)) as file:
             start = file.read(8)

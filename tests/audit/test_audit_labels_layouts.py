@@ -59,7 +59,7 @@ def test_a_layout_that_is_read_is_the_one_that_would_be_given(caplog: pytest.Log
     x = RNG.normal(size=(12, 3, 6, 6))
     with caplog.at_level(logging.INFO, "equitangents.audit"):
         read = et.audit(exported(weighted), "C4", x, **FAST)
-    assert "layout: channels_first, read off the shape (12, 3, 6, 6)" in caplog.text
+    assert "layout: channels_first, from the shape (12, 3, 6, 6)" in caplog.text
     given_ = et.audit(exported(weighted), "C4", x, layout="channels_first", **FAST)
     np.testing.assert_array_equal(read.errors, given_.errors)
     assert read.contract.layout == "channels_first"

@@ -42,7 +42,7 @@ def test_an_exported_network(tmp_path, dynamic: bool, capsys: pytest.CaptureFixt
         assert stop.value.code == status
     said = capsys.readouterr()
     assert said.out.startswith("broken ")
-    assert said.err.startswith("layout: channels_first, read off the shape (13, 1, 6, 6)\n")
+    assert said.err.startswith("layout: channels_first, from the shape (13, 1, 6, 6)\n")
 
 
 def test_a_layout_that_is_not_told_is_asked_for(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from equitangents.errors import InvalidArgumentError
 @cli.command(
     **cli.panel(
         "Data",
-        data=cli.option(Path, ".npz file with x and y, and optionally x_test and y_test.", ..., callback=cli.there),
+        data=cli.option(Path, ".npz file with x and y, optionally x_test and y_test.", ..., callback=cli.local_file),
         inputs=cli.option(int, "Use at most this many inputs.", 100, min=1),
     ),
     **cli.panel(
@@ -41,7 +41,7 @@ from equitangents.errors import InvalidArgumentError
         time=cli.option(float, "Training time with --pilot 0, or inf; by default --epochs."),
         ridge=cli.option(float, "Ridge with --pilot 0, relative to the kernel's mean diagonal."),
     ),
-    seed=cli.option(int, "Random seed.", 0),
+    seed=cli.option(int, "Random seed.", 0, min=0),
     json=cli.JSON,
 )
 def plan(o: Any) -> None:

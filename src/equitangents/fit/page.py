@@ -92,7 +92,7 @@ def facts_of(
         "Group": tried.group or "none",
         "Kernel, ridge": f"{tried.kernel}, {format_number(tried.ridge)}",
         "Images per second": f"{tried.images_per_second:,.0f}",
-        f"Best with {FAST:g} or more (--fast)": "none" if fast is None else fast.name,
+        f"Best with {FAST:g} a second (--fast)": "none" if fast is None else fast.name,
         "Left out": choice.left_out,
         "Near-duplicate pairs": f"{len(choice.near_duplicates):,}",
     }

@@ -207,6 +207,19 @@ def limits(law: Law, dtype: DType) -> tuple[float, float, float, float]:
     return constant, low, high, _SPREAD_OF_SQUARES
 
 
+def ordinary(law: Law, *inputs: np.ndarray) -> bool:
+    """Whether `scales_of` is known to leave these inputs as they are, by their mean squares alone."""
+    constant, low, high, ratio = limits(law, inputs[0].dtype)
+    smallest, largest, size = math.inf, 0.0, max(1, inputs[0][0].size)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        for x in inputs:
+            rows = x.reshape(len(x), -1)
+            squares = np.einsum("ni,ni->n", rows, rows)
+            smallest, largest = min(float(squares.min()), smallest), max(float(squares.max()), largest)
+    least, most = smallest / size + constant, largest / size + constant
+    return smallest > 0 and low <= least and most <= high and most <= ratio * least
+
+
 def scales_of(law: Law, dtype: DType, x1: np.ndarray, x2: np.ndarray | None) -> Scales:
     """The `Scales` of inputs x1 and x2 (None: x1 again); non-finite inputs count as ordinary.
 
@@ -345,7 +358,7 @@ def all_pairs(
     If `paired`, of the pairs (x1[p], x2[p]), each (P, *part.tail). Runs in the `precision.scope` of the inputs.
     """
     dtype, inputs = x1.dtype, (x1,) if x2 is None else (x1, x2)
-    scales = scales_of(law, dtype, x1, x2) if all(map(len, inputs)) else None
+    scales = None if not all(map(len, inputs)) or ordinary(law, *inputs) else scales_of(law, dtype, x1, x2)
     if scales is None or not (scales.far or scales.moved or scales.zero1.any() or scales.zero2.any()):
         values = backends.engine(x1, x2)
         beyond = _complete(backends, x1, x2, values, paired)

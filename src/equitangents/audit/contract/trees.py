@@ -235,5 +235,5 @@ def settled_layout(shapes: Sequence[tuple[int, ...]], needed: bool) -> Layout:
     if len(layouts) != 1:
         raise InvalidArgumentError("layout", None, _LAYOUTS, f"x of shape {shapes[0]} is ambiguous")
     (layout,) = layouts
-    layouts_logger.info("layout: %s, read off the shape %s", layout, " and ".join(map(str, shapes)))
+    layouts_logger.info("layout: %s, from the shape %s", layout, " and ".join(map(str, shapes)))
     return layout

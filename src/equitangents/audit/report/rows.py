@@ -163,7 +163,7 @@ def _helps(report: Findings) -> Iterator[list[str]]:
             yield _measured("would help", m.name, m.after, report.unit)
             yield _row("cost", m.name, str(m.cost), unit=m.cost_unit)
             if m.task_before is not None and m.task_after is not None and report.relative.task is not None:
-                change = f"{format_number(m.task_before)} to {format_number(m.task_after)}"
+                change = f"{format_number(m.task_before)} → {format_number(m.task_after)}"
                 yield _row(report.relative.task, m.name, change)
         else:
             yield _row("not tried", m.name, HOW[m.how])
