@@ -92,6 +92,25 @@ def test_orbit_statistics_say_what_measures_outputs_that_turn():
         fitted().orbit_statistics(ACTION, X)
 
 
+def test_classifiers_of_equivariant_outputs_have_calibrated_probabilities(tmp_path):
+    """Outputs of one network depend on one another: how often each is the largest is not known from their stds."""
+    labels = np.array([0, 1, 1, 0])
+    plain, calibrated = (
+        et.InfiniteEnsembleClassifier(NET, time=2.0, calibrate=c).fit(X[:4], labels) for c in (False, True)
+    )
+    expected = np.argmax(fitted().fit(X[:4], np.eye(2)[labels] - 0.5).predict(X), axis=-1)
+    np.testing.assert_array_equal(plain.predict(X), expected)
+    for refused in (plain.predict_proba, lambda x: plain.orbit_statistics(ACTION, x, output_action=TURN)):
+        with pytest.raises(InvalidArgumentError, match="equivariant"):
+            refused(X)
+    assert calibrated.predict_proba(X).shape == (5, 2)
+    calibrated.save(tmp_path / "model")
+    loaded = et.InfiniteEnsembleClassifier.load(tmp_path / "model")
+    np.testing.assert_allclose(loaded.predict_proba(X), calibrated.predict_proba(X))
+    written = et.ensembles.predict_to_file(loaded, X, tmp_path / "all.npz", return_std=True)
+    assert np.load(written)["std"].shape == (5, 2)
+
+
 def test_networks_that_cannot_be_read_out_are_refused():
     lift = n.Lift(ACTION, 8)
     C2, C6 = (et.groups.cyclic(order).irreps("real")[-1] for order in (2, 6))

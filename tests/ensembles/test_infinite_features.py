@@ -74,14 +74,22 @@ def test_approximation_falls_with_the_number_of_features(data):
     assert et.InfiniteEnsemble(NET, ridge=0.1).fit(x, y).approximation_ is None
 
 
-def test_approximation_is_what_both_ensembles_predict(data):
+@pytest.mark.parametrize("ridge", [np.full(60, 0.1), np.linspace(0.05, 0.2, 60)], ids=["one ridge", "one per sample"])
+def test_approximation_is_what_both_ensembles_predict(data, ridge):
     x, y, _ = data
     cheap = random_features(NET, 128)
-    approximation = et.InfiniteEnsemble(cheap, ridge=0.1).fit(x, y).approximation_
+    approximation = et.InfiniteEnsemble(cheap, ridge=ridge, solver="eigh").fit(x, y).approximation_
     order = np.random.default_rng(0).permutation(60)
     trained, held = order[:45], order[45:]
-    ours, exact = (et.InfiniteEnsemble(k, ridge=0.1).fit(x[trained], y[trained]).predict(x[held]) for k in (cheap, NET))
+    both = (et.InfiniteEnsemble(k, ridge=ridge[trained], solver="eigh") for k in (cheap, NET))
+    ours, exact = (model.fit(x[trained], y[trained]).predict(x[held]) for model in both)
     assert approximation.difference == pytest.approx(np.linalg.norm(ours - exact) / np.linalg.norm(exact), rel=1e-6)
+
+
+def test_of_one_sample_none_is_left_to_predict():
+    model = et.InfiniteEnsemble(random_features(NET, 64), ridge=0.1).fit(np.ones((1, 3)), np.ones(1))
+    with pytest.raises(et.errors.InvalidArgumentError, match="at least 2 samples"):
+        _ = model.approximation_
 
 
 def test_a_classifier(data):

@@ -144,6 +144,16 @@ def test_one_kind_of_data_is_enough(net, ridge, given):
         np.testing.assert_allclose(found.forces, forces, atol=2e-2)
 
 
+def test_energies_at_float32_positions_are_trained_on_in_float64(net):
+    """Predictions are computed in float64: a kernel rounded to float32 would leave energies off by rounding / ridge."""
+    train, energies = molecules(4, seed=4), np.arange(4.0)
+    short = train.with_positions(train.positions.astype(np.float32))
+    long = short.with_positions(short.positions.astype(np.float64))
+    fitted = (MoleculeRegressor(net, signals=SIGNALS, ridge=1e-7).fit(each, energies) for each in (short, long))
+    one, other = (model.predict(long).energies for model in fitted)
+    np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
 def test_what_cannot_be_differentiated_is_refused(monkeypatch):
     monkeypatch.setattr("equitangents.molecules.smooth_kernel._FINEST", 4)
     rough = nn.Sequential(nn.SphereLift(groups.so3(3), 2), nn.Relu(), nn.GroupPool(), nn.Dense(1))

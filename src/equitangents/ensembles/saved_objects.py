@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 import importlib
 import logging
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -409,13 +410,19 @@ def _ensemble(e: Any) -> bool:
     return scaled and x.shape[1:] == shape and 0 < len(x) in y.shape[:2]  # |G| may come first
 
 
+def _classes_of_outputs(e: Any) -> int:
+    """The number of classes if each has an output, at every position of a field; else 0."""
+    outputs = e.ensemble_.n_outputs_ * math.prod(e.ensemble_.positions_)
+    return len(e.classes_) if outputs == len(e.classes_) * math.prod(e.positions_) else 0
+
+
 FITS: dict[str, Callable[[Any], Any]] = {
     "actions.PositionPermutations": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order
     and bool((np.sort(a.table, axis=1) == np.arange(a.table.shape[1])).all()),
     "ensembles.FieldPoints": lambda p: p.image.shape == p.position.shape
     and _is_indexed(p.image, len(p.signals)) and _is_indexed(p.position, p.count),
     "ensembles.InfiniteEnsembleClassifier": lambda e: _ensemble(e) and e.classes_.ndim == 1
-    and e.ensemble_.n_outputs_ == len(e.classes_) > 1 and (e.temperature_ is None or e.temperature_ > 0),
+    and _classes_of_outputs(e) > 1 and (e.temperature_ is None or e.temperature_ > 0),
     "ensembles.InfiniteEnsemble": _ensemble,
     "ensembles.Standardisation": lambda s: s.is_one,
     "groups.TableGroup": _table_group,

@@ -116,7 +116,7 @@ class Predictor:
         shape = (*grid, len(fitted.classes_)) if classifies else grid if fitted._squeeze else (*grid, fitted.n_outputs_)
         self.arrays: dict[str, tuple[int, ...]] = {"mean": shape} | ({"probability": shape} if probabilities else {})
         if return_std:
-            self.arrays |= {"std": grid} | ({"probability": shape} if classifies else {})
+            self.arrays |= {"std": tuple(self._regression.positions_)} | ({"probability": shape} if classifies else {})
         at_its_time = not return_std and self.time == float(fitted.time)
         with self._sound():
             self._means: MeansAtATime | None = fitted._solved.mean_problem.mean(self.time) if at_its_time else None

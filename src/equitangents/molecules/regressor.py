@@ -303,8 +303,9 @@ class MoleculeRegressor(MolecularRegressor):
 
 def _covariances(smooth: SmoothKernel, molecules: Molecules, rows: np.ndarray, *, forces: bool) -> np.ndarray:
     """NNGP and NTK of some rows, (2, R, R); if all rows are energies, forces are not computed."""
-    if not forces:
-        found = kernels(smooth, molecules, signals=smooth.signals, pairs=smooth.pairs)
+    if not forces:  # as predictions do, in float64
+        exact = molecules.with_positions(molecules.positions.astype(np.float64))
+        found = kernels(smooth, exact, signals=smooth.signals, pairs=smooth.pairs)
         return np.stack([found.nngp, found.ntk]).astype(np.float64)
     joint = joint_kernels(smooth, molecules)
     return joint if len(rows) == joint.shape[1] else joint[:, rows[:, None], rows]

@@ -83,6 +83,7 @@ class TestItChoosesWhatRefitsChoose:
             found = kind(net, **how).tune({"ridge": ridges}, x, y)
             again = kind(net, **how, **found.best_params).fit(x, y)
             assert (found.best.solver_, found.best.solution_.solver) == (again.solver_, again.solution_.solver)
+            assert found.best.solution_.residual in (again.solution_.residual, pytest.approx(math.nan, nan_ok=True))
             if kind is InfiniteEnsemble:
                 np.testing.assert_array_equal(found.best.predict(x), again.predict(x))
 

@@ -153,6 +153,9 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
             pairs = zip(ensemble.predict(x, times), temperatures, strict=True)
             found = np.stack([scipy.special.softmax(mean / T, axis=-1) for mean, T in pairs])
             return found[0] if single else found
+        if getattr(self.net, "equivariant_outputs", None) is not None:
+            expected = "True for equivariant outputs, which depend on one another"
+            raise InvalidArgumentError("calibrate", self.calibrate, expected)
         mean, std = ensemble.predict(x, time, return_std=True)
         return argmax_probabilities(mean.reshape(-1, mean.shape[-1]), std.reshape(-1)).reshape(mean.shape)
 
@@ -163,7 +166,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     def _orbit_question(self, x: Numbers, y: Numbers | None) -> tuple[InfiniteEnsemble, np.ndarray, np.ndarray | None]:
         """(the regression ensemble behind the classifier, x, label indices or None), checked."""
         ensemble, x = self._fitted(x)
-        return ensemble, x, label_rows(self, x, y)
+        return *ensemble._orbit_question(x, None)[:2], label_rows(self, x, y)
 
     def _ends_on(self, x: np.ndarray, targets: np.ndarray) -> OutputPositions | None:
         positions = output_positions(self.net, x, targets)

@@ -290,8 +290,9 @@ class MatrixProblem(Decomposed):
 
     def retuned(self, settings: TrainingSettings) -> Self:
         """This problem with another ridge or learning rate, without another decomposition."""
-        dynamics = settings.dynamics(settings.learning_rate, self.process.samples)
-        return replace(self, process=self.process.retuned(settings.ridge.least, dynamics))
+        dynamics, ridge = settings.dynamics(settings.learning_rate, self.process.samples), settings.ridge.least
+        residual = self.residual if ridge == self.process.spectrum.ridge else math.nan  # that of one ridge
+        return replace(self, process=self.process.retuned(ridge, dynamics), residual=residual)
 
     def mean(self, time: float) -> MeansAtATime:
         """μ_t as coefficients α = φ_t(Θ) Y, (N, outputs)."""

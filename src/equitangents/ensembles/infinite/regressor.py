@@ -46,6 +46,7 @@ from equitangents.keywords import named_also
 from equitangents.scale.place import local
 from equitangents.solvers.method import Method, SolveReport
 from equitangents.solvers.solving import as_method
+from equitangents.solvers.spectral import Eigh
 from equitangents.validation import check_choice
 
 logger = logging.getLogger("equitangents")
@@ -307,15 +308,20 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
     def approximation_(self) -> Approximation | None:
         """The difference between predictions of `kernels.random_features` and exact ones, computed on access.
 
-        Both are computed on at most 256 training inputs: see `Approximation`. None if the kernel is exact.
+        Both are computed on at most 256 training inputs: see `Approximation`. None if the kernel is exact. Raises
+        InvalidArgumentError for a single training input.
         """
         self._check_fitted()
         training = self._training
         if not isinstance(training.kernel, RandomFeatures):
             return None
+        if len(training.x) < 2:
+            raise InvalidArgumentError("X", 1, "at least 2 samples, of which one is predicted", verb="has length")
         chosen = np.random.default_rng(0).permutation(len(training.x))[:_SAMPLE]
         x, y, trained = np.asarray(training.x)[chosen], training.y[chosen], max(1, int(_TRAINED * len(chosen)))
-        settings = replace(training.settings, held=None, store=None, method=None)
+        settings, ridge = replace(training.settings, held=None, store=None, method=None), training.settings.ridge
+        if ridge.above is not None:
+            settings = replace(settings, ridge=Ridge.read(ridge.least + ridge.above[chosen[:trained]]), method=Eigh())
         solved = (
             predictor.dense(kernel, x[:trained], y[:trained], settings)
             for kernel in (training.kernel.net, training.kernel)
