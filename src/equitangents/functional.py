@@ -85,9 +85,9 @@ def empirical_ntk_fn(
         raise NotImplementedError(f"vmap_axes={vmap_axes!r} is not here; f reads inputs along the first axis")
 
     def ntk_fn(x1: Tree, x2: Tree | None, params: Params, **keywords: Tree) -> Tree:
-        first, second = _sides(keywords)
-        at, at_second = (lambda p, x, more=more: f(p, x, **more) for more in (first, second))
         x2 = None if not jax.tree.leaves(x2) else x2
+        first, second = _sides(keywords, x2 is None or x2 is x1)
+        at, at_second = (lambda p, x, more=more: f(p, x, **more) for more in (first, second))
         _first_dtype(params)
         if method != "vectors":  # derivatives are along floating parameters only
             check_floating(params)
@@ -143,9 +143,10 @@ def empirical_nngp_fn(
 
     def nngp_fn(x1: Tree, x2: Tree | None, params: Params, **keywords: Tree) -> Tree:
         x2 = None if not jax.tree.leaves(x2) else x2
-        first, second = _sides(keywords)
+        first, second = _sides(keywords, x2 is None or x2 is x1)
         a = f(params, x1, **first)
-        b = a if x2 is None and first is second else f(params, x1 if x2 is None else x2, **second)
+        one = x2 is None and all(first[name] is second[name] for name in first)
+        b = a if one else f(params, x1 if x2 is None else x2, **second)
         return jax.tree.map(axes.product, a, b)
 
     return nngp_fn
@@ -306,14 +307,15 @@ class Axes:
 _EACH_SIDE = ("rng", "pattern")  # arguments of all inputs at a time, of which there may be two, one for each set
 
 
-def _sides(keywords: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Keyword arguments of f for the first and for the second inputs."""
+def _sides(keywords: dict[str, Any], same: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Keyword arguments of f for the first and for the second inputs, which draw by another key unless the `same`."""
     pairs = [name for name in _EACH_SIDE if isinstance(keywords.get(name), tuple) and len(keywords[name]) == 2]
-    if not pairs:
-        return keywords, keywords
     first = {name: value[0] if name in pairs else value for name, value in keywords.items()}
     second = {name: value[1] if name in pairs else value for name, value in keywords.items()}
-    return first, {name: first[name] if second[name] is None else second[name] for name in second}
+    second = {name: first[name] if second[name] is None else second[name] for name in second}
+    if not same and (key := first.get("rng")) is not None and second["rng"] is key:
+        second["rng"] = jax.random.fold_in(key, 1)
+    return first, second
 
 
 def linearize(f: Callable[..., Tree], params: Params) -> Callable[..., Tree]:

@@ -166,7 +166,7 @@ def parse_settings(pairs: list[str]) -> dict[str, str]:
         *("classification", "squared"),
     ),
     standardise=cli.option(bool, "Standardise x by the mean and standard deviation of all its entries.", True),
-    seed=cli.option(int, "Random seed.", 0),
+    seed=cli.option(int, "Random seed.", 0, min=0),
     json=cli.JSON,
 )
 def systems(o: Any) -> None:

@@ -369,6 +369,10 @@ def test_what_is_invariant_to_a_transform_is_said_to_be_and_a_tolerance_is_kept(
     assert verdict(small, gain, SERIES) == "broken"
     report = et.audit(small, gain, SERIES, tolerance=0.1, **QUIET)
     assert (report.verdict, [e.above for e in report.elements]) == ("equivariant within tolerance", [False, False])
+    shorter = et.audit(
+        lambda x: x.mean(1), Transform(lambda x, s: x[:, :: int(s)], [2, 3], name="speed"), SERIES, **QUIET
+    )
+    assert [len(point.inputs["x"]) for point in shorter.witness.orbit] == [len(SERIES[0, ::s]) for s in (1, 2, 3)]
     along = lambda axis: Transform(lambda x, s: np.roll(x, int(s), axis), [1, 2])
     alone = et.audit(lambda s: s[:, :4], along(1), SERIES, **QUIET)
     by_steps = et.audit(lambda s: s[:4].T, along(0), Batch(SERIES.T, axis=1), **QUIET)

@@ -9,13 +9,20 @@ from itertools import pairwise
 import jax
 import numpy as np
 import pytest
-from sklearn.ensemble import BaggingRegressor, GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsClassifier
 
 import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET, features
 from equitangents.audit import parts
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 
 N = et.nn
 
@@ -130,6 +137,35 @@ def test_estimators_of_scikit_learn() -> None:
     ):
         found = et.audit(estimator.fit(flat, y), "C4", images, **QUIET)
         assert (found.ensemble and found.ensemble.members) == members
+
+
+def test_the_mean_of_all_members_is_the_model() -> None:
+    x, numbers = IMAGES[:40], np.arange(40)  # as many as the law is measured on
+    flat, y = x.reshape(40, -1), np.where(numbers == 7, 6, numbers % 2)
+    bagging = BaggingClassifier(KNeighborsClassifier(1), 5, random_state=0).fit(flat, y)  # some lack the rare class
+    assert {len(member.classes_) for member in bagging.estimators_} == {2, 3}
+    net, how = N.Sequential(N.Flatten(), N.Dense(8), N.Relu(), N.Dense(3)), {"members": 4, "epochs": 0}
+    deep = et.DeepEnsembleClassifier(net, **how).fit(x, y)
+    for model, shaped in ((bagging, lambda x: x.reshape(len(x), -1)), (deep, lambda x: x)):
+        p = [model.predict_proba(shaped(np.rot90(x, k, (1, 2)))) for k in range(4)]
+        squared = np.mean([((q - p[0]) ** 2).sum(axis=1) for q in p[1:]]) / np.mean((p[0] ** 2).sum(axis=1))
+        law = et.audit(model, "C4", x, **QUIET).ensemble
+        assert law.sizes[-1].squared_error.mean == pytest.approx(squared, rel=1e-4)
+    votes = et.DeepEnsembleClassifier(net, **how, loss="mse").fit(x, y)  # probabilities are no mean over members
+    assert et.audit(votes, "C4", x, **QUIET).ensemble is None
+    with pytest.raises(InvalidTypeError, match="real numbers"):
+        et.audit([lambda x: x[:, 0, 0].argmax(1), lambda x: x[:, 1, 1].argmax(1)], "C4", x, **QUIET)
+
+
+def test_a_copy_is_refitted_on_the_classes_and_inputs_of_the_model() -> None:
+    flat, y = IMAGES.reshape(len(IMAGES), -1), np.arange(len(IMAGES)) % 3
+    forest = RandomForestClassifier(3, random_state=0).fit(flat, y)
+    for train, error in (
+        ((IMAGES, y + 1), InvalidArgumentError), ((IMAGES, np.minimum(y, 1)), InvalidArgumentError),
+        ((IMAGES, y[:3]), ShapeError), ((flat, y), ShapeError), (IMAGES, InvalidTypeError),
+    ):  # fmt: skip
+        with pytest.raises(error, match="train"):
+            et.audit(forest, "C4", IMAGES, train=train, **QUIET)
 
 
 def test_remedies_are_measured() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import equitangents as et
 from equitangents.errors import InvalidArgumentError
@@ -59,6 +60,7 @@ def made(tmp_path_factory):
         "without": {"x": np.zeros((40, 4, 4, 1))}, "constant": {"x": np.zeros((40, 4, 4, 1)), "y": halves},
         "flat": {"x": np.ones((40, 16)), "y": halves},
         "untested": {"x": np.ones((40, 4, 4, 1)), "y": halves, "x_test": np.ones((5, 4, 4, 1))},
+        "short": {"x": images, "y": np.arange(5)}, "single": {"x": np.float64(1), "y": np.float64(2)},
         "three": {"a": np.ones((4, 3)), "b": np.ones(4), "c": np.ones(4)},
         "latin": {"x": X, "y": np.char.encode(np.array(["Ärger", "b", "c"])[np.arange(9) % 3], "latin-1")},
         "objects": {"x": X, "y": np.array(["a", "b", "c"] * 3, dtype=object)},
@@ -71,6 +73,9 @@ def made(tmp_path_factory):
     }.items():  # fmt: skip
         (folder / name).write_bytes(content)
     (folder / "refused_models.py").write_text(MODULE)
+    (folder / "refused_broken.py").write_text("1 / 0")
+    (folder / "one_class" / "a").mkdir(parents=True)
+    Image.fromarray(np.zeros((4, 4), np.uint8)).save(folder / "one_class" / "a" / "0.png")
     net = plain_network("mlp", 1, 1.5, 0.1)
     et.InfiniteEnsemble(net, ridge=1e-3, standardise=True).fit(X, Y).save(folder / "model")
     return folder
@@ -90,6 +95,15 @@ def made(tmp_path_factory):
         ("audit", "refused_models:pooled --data zip.npz", "expected an .npy or .npz file"),
         ("audit", "refused_models:pooled --data cut.npz", "expected an .npy or .npz file"),
         ("audit", "refused_models:pooled --data table.csv --trust", "expected an .npy or .npz file"),
+        ("audit", "refused_broken:f", "ZeroDivisionError"), ("audit", "refused_models:pooled --seed -1", "--seed"),
+        ("audit", "refused_models:pooled --data short.npz --limit 3", "y has shape (5,); expected (20, ...)"),
+        ("audit", "refused_models:pooled --inputs none", "an action for at least one input"),
+        ("audit", "refused_models:pooled --batch-axis -1", "--batch-axis"),
+        ("audit", "refused_models:pooled --outputs labels:1,0@1", "one row an input"),
+        ("", "fit --data one_class --out m", "--data is 'one_class'"), ("fit", "--W-std 1e300", "--W-std is 1e+300"),
+        ("fit", "--net refused_models:none", "--net is"), ("", "fit --data single.npz --out m", "x has"),
+        ("fit", "--out one_class", "--out is 'one_class'"), ("gram", "--out one_class", "--out is 'one_class'"),
+        ("gram", "--data single.npz --estimate", "--data has shape ()"), ("gram", "--shard ²/3", "expected I/N"),
         ("audit", "junk.pkl --trust", "expected a file that can be unpickled"), ("fit", "--ridge 0.1,0.2", "--ridge"),
         ("fit", "--memory-limit nan", "--memory-limit is 'nan'; expected a positive number of GB"),
         ("fit", "--solver out-of-core", "--store"), ("fit", "--solver magic", "solver is 'magic'"),

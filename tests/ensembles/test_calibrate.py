@@ -9,7 +9,7 @@ from sklearn.model_selection import cross_val_score
 
 import equitangents as et
 from equitangents.ensembles.saved_objects import restored, state_of
-from equitangents.inference.probabilities import fitted_temperature
+from equitangents.inference.probabilities import fitted_temperature, inverse_temperatures
 
 NET = et.nn.Sequential(et.nn.Dense(8, W_std=1.4, b_std=0.3), et.nn.Relu(), et.nn.Dense(1))
 RNG = np.random.default_rng(1)
@@ -65,6 +65,16 @@ def test_where_all_are_right_it_is_positive_and_where_none_is_better_than_chance
     assert sum("no better than by chance" in record.message for record in caplog.records) == 2
     with pytest.raises(et.errors.NotFiniteError):
         fitted_temperature(np.full((3, 3), np.nan), np.eye(3))
+
+
+def test_left_out_outputs_that_are_rounding_tell_nothing():
+    """Orthogonal inputs of a linear network: each is predicted as 0 by the others, up to rounding."""
+    targets = np.eye(2)[np.arange(6) % 2]
+    assert fitted_temperature(1e-16 * targets, targets) == np.inf
+    assert inverse_temperatures(1e-16 * targets[None], np.arange(6) % 2).tolist() == [0.0]
+    linear = et.nn.Sequential(et.nn.Dense(1))
+    model = et.InfiniteEnsembleClassifier(linear, calibrate=True, ridge=0.1).fit(np.eye(6), np.arange(6) % 2)
+    np.testing.assert_allclose(model.predict_proba(np.eye(6)), 0.5)
 
 
 @pytest.mark.parametrize(

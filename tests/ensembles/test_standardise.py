@@ -67,6 +67,16 @@ def test_channels_are_over_samples_and_positions_and_constant_ones_are_only_shif
         found(x[..., :2])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_channel_that_varies_by_rounding_alone_is_constant(dtype):
+    """0.1 + 0.2 beside 0.3: not a channel of standard deviation 1."""
+    x = np.array([[0.1 + 0.2, 1.0], [0.3, 2.0], [0.3, 4.0]], dtype)
+    x[0, 0] = np.nextafter(x[1, 0], dtype(1))
+    assert np.ptp(x[:, 0]) > 0
+    assert fitted_standardisation(x).scale[0] == 1
+    assert np.abs(fitted_standardisation(x)(x)[:, 0]).max() < 1e-6
+
+
 PLANE = et.actions.linear(et.groups.cyclic(4), [np.linalg.matrix_power([[0, -1], [1, 0]], g) for g in range(4)])
 VECTORS = 2 + 3 * RNG.normal(size=(12, 2))
 ACTIONS = {

@@ -87,6 +87,19 @@ def test_blocks_join_to_the_whole():
     assert np.allclose(parts.nngp, whole.nngp, rtol=1e-6)
 
 
+def test_each_input_draws_noise_of_its_own_in_blocks_too():
+    def noise(params, x, rng):
+        return params + jax.random.normal(rng, (len(x), 1))
+
+    noise.draws = True
+    init = lambda key, shape: (shape, jnp.zeros(1))
+    found = et.monte_carlo_kernel_fn(init, noise, jax.random.key(0), 500, batch_size=2)(X, None, "nngp")
+    assert np.max(np.abs(found - np.eye(4))) <= 0.3
+    both = et.empirical_nngp_fn(noise)(X, OTHER, jnp.zeros(1), rng=jax.random.key(0))
+    own = et.empirical_nngp_fn(noise)(X, None, jnp.zeros(1), rng=jax.random.key(0))
+    assert not np.isclose(both[0, 0], own[0, 0])
+
+
 def test_outputs_of_another_shape_are_refused():
     with pytest.raises(et.errors.ShapeError, match="outputs"):
         et.empirical_ntk_fn(lambda p, x: f(p, x)[:, 0])(X, None, PARAMS)
@@ -152,6 +165,7 @@ def test_a_linearised_model_trains_as_an_ensembles_kernel():
 
 def mixed(params, x):
     """Weights shared by positions, one on the left, one scaled, one used twice, a bias, and one used by itself."""
+    jnp.multiply(3.0, params["left"])  # nothing reads it
     h = jnp.tanh(jnp.einsum("npc,cw->npw", x[:, :, None] * jnp.ones((1, 1, 2)), params["shared"]) + params["bias"])
     h = jnp.tanh(params["left"] @ h.transpose(1, 2, 0).reshape(3, -1)).reshape(2, 4, len(x)).transpose(2, 0, 1)
     h = h.reshape(len(x), -1) @ (0.7 * params["scaled"])

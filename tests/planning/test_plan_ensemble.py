@@ -91,6 +91,12 @@ def test_later_training_changes_the_plan_and_the_time_is_the_ensembles_by_defaul
     assert plan_ensemble(model, ROT, new, time=1.0).members > 2 * plan_ensemble(model, ROT, new).members
 
 
+def test_a_group_acts_on_flattened_inputs_as_the_ensemble_reads_them(model, new):
+    x, y = task()
+    flat = InfiniteEnsemble(mlp(), augmentation="C4", time=20.0, input_shape=(2, 2, 1)).fit(x.reshape(8, 4), y)
+    assert plan_ensemble(flat, "C4", new.reshape(6, 4)).members == plan_ensemble(model, ROT, new).members
+
+
 def test_without_augmentation_no_number_of_members_suffices(new):
     model = InfiniteEnsemble(mlp(), time=20.0).fit(*task())
     plan = plan_ensemble(model, ROT, new)

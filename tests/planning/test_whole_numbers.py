@@ -63,6 +63,17 @@ def test_the_worst_input_is_that_with_fewest_same_predictions(over_inputs, expec
     assert violations.threshold(expected) == expected
 
 
+@pytest.mark.parametrize("over_inputs", ["mean", "median", "max"])
+def test_points_of_a_field_are_its_positions_at_every_element(over_inputs):
+    """One of 3 positions has another class at one of 4 elements: one point of 12, which a target of 0.1 allows."""
+    f = np.ones((1, 4, 3))
+    f[0, 1, 0] = -1.0
+    law = OrbitLaw(f, np.zeros((2, 1, 4, 3)))
+    violations = Violations(OrbitMeasures(0, fields=(3, 1)), MEASURES["osp"], law, 4, over_inputs)
+    assert violations.of(7).tolist() == [1 / 12, 1 / 12]
+    assert violations.threshold(1 / 12) == 1 / 12 <= violations.threshold(0.1) <= 0.1
+
+
 def test_an_excess_of_wrong_classes_is_one_division_of_whole_numbers():
     """3 wrong of 10 beside 2 wrong: 0.3 / 0.2 − 1 is 0.4999…, and 3/2 − 1 is a half."""
     labels = np.zeros(10, int)

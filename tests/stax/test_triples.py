@@ -121,6 +121,16 @@ def test_a_kernel_of_a_kernel_is_that_of_the_joined_network():
         assert (parts.shape1, parts.x1_is_x2) == (whole.shape1, whole.x1_is_x2) == ((3, 1), False)
 
 
+def test_a_kernel_has_no_means_and_not_always_a_tangent_kernel():
+    dense, relu = stax.Dense(8).kernel_fn(V), stax.serial(stax.Dense(8), stax.Relu()).kernel_fn(V)
+    for layer, known in ((stax.FanInSum(), (relu, relu)), (stax.LayerNorm(), relu)):
+        with pytest.raises(NetworkError):
+            layer.kernel_fn(known)
+    assert np.max(np.abs(stax.FanInSum().kernel_fn((relu, dense)).nngp - relu.nngp - dense.nngp)) <= 1e-12
+    jump = stax.serial(stax.Dense(8), stax.Sign()).kernel_fn(V)
+    assert jump.ntk is stax.Dense(1).kernel_fn(jump).ntk is None
+
+
 def test_kernels_are_replaced_traced_and_asked_for_by_name():
     _, _, kernel_fn = stax.serial(stax.Dense(8), stax.Relu(), stax.Dense(2))
     k = kernel_fn(V, W)

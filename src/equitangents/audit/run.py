@@ -13,6 +13,7 @@ import numpy as np
 from equitangents._types import AnyModel, Targets, Tree
 from equitangents.actions import GroupAction
 from equitangents.audit.adapters import Model, as_model
+from equitangents.audit.adapters.callables import EstimatorModel
 from equitangents.audit.adapters.model import check_select
 from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.contract import Contract, contract_of_changes, make_contract, verify
@@ -177,6 +178,8 @@ def planned_inputs(task: AuditTask) -> int:
 def measure_data(task: AuditTask, y: np.ndarray | None, sought: list[RuleResult] | None, notes: Notes) -> Measured:
     """The pass over the data: orbits, noise floors, judgement and verdict, used by all parts of an audit."""
     sets = input_sets.off_data_sets(task, notes.without)
+    if task.settings.train is not None and type(task.model) is EstimatorModel:
+        input_sets.training_set(task)  # before the work is done
     task, y, orbits, undefined = _passed(task, y)
     wrong = misfit(orbits, y)
     if wrong:

@@ -58,6 +58,8 @@ class AuditSettings:
             if getattr(self, name) not in known:
                 raise InvalidArgumentError(name, getattr(self, name), list(known))
         BootstrapSettings(self.confidence, self.resamples, self.seed)
+        if self.train is not None and not (isinstance(self.train, tuple | list) and len(self.train) == 2):
+            raise InvalidTypeError("train", type(self.train), "a pair (x, y)", verb="is of type")
         above = lambda number: number > 0
         if self.tolerance is not None:
             check_number("tolerance", self.tolerance, "a number above 0", above)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from equitangents.cli import options as cli
-from equitangents.errors import InvalidArgumentError, require
+from equitangents.errors import InvalidArgumentError, ShapeError, require
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
@@ -71,7 +71,7 @@ _OF_DATA = cli.panel(
     layout=cli.pick("Channel axis of images, if their shape leaves it open", None, "channels_last", "channels_first"),
     limit=cli.option(int, "Use at most this many inputs, drawn at random.", min=1),
     batch_size=cli.option(int, "Inputs per batch.", min=1),
-    batch_axis=cli.option(int, "Batch axis of the inputs, such as 1 for recurrent networks.", 0),
+    batch_axis=cli.option(int, "Batch axis of the inputs, such as 1 for recurrent networks.", 0, min=0),
 )
 _OF_GROUP = cli.panel(
     "Group",
@@ -91,7 +91,7 @@ _OF_GROUP = cli.panel(
 _MEASURED = cli.panel(
     "What to measure",
     on_data_only=cli.flag("Audit on --data only, without noise and shuffled inputs."),
-    seed=cli.option(int, "Random seed.", 0),
+    seed=cli.option(int, "Random seed.", 0, min=0),
     effort=cli.pick("Measure everything, or only the error and its noise floor", "full", "full", "quick"),
 )
 _OF_VERDICT = cli.panel(
@@ -130,8 +130,8 @@ def audit(o: Any) -> None:
         stage(f"reading {o.data}")
         x, y = load_data(str(o.data))
         kinds = _input_kinds(o.inputs, x)
-        x, y = _limited(x, y, o.limit, o.seed, o.batch_axis)
         stage("importing JAX")
+        x, y = _limited(x, y, o.limit, o.seed, o.batch_axis)
         from equitangents.audit.adapters import as_model
         from equitangents.audit.adapters.choose import load_model
         from equitangents.audit.contract.trees import along_axis
@@ -144,7 +144,7 @@ def audit(o: Any) -> None:
         f.foreign = True  # an error in it is shown in one line, with its place, of functions too
         stage(f"evaluating {f.name}")
         settings: dict[str, Any] = {name: getattr(o, name) for name in _SAME} | {"inputs": kinds}
-        settings["select"] = int(o.select) if o.select is not None and o.select.isdigit() else o.select
+        settings["select"] = int(o.select) if o.select is not None and o.select.isdecimal() else o.select
         settings["off_data"] = not o.on_data_only and o.effort != "quick"
         report = measure(f, o.group, along_axis(x, o.batch_axis), expected, y=y, progress=True, **settings)
     demanded: list[Check] = checks.each_below(report, o.fail_above) if isinstance(o.fail_above, dict) else []
@@ -162,7 +162,7 @@ def _input_kinds(text: str | None, x: object) -> Any:
         if len(parts) != len(x):
             raise InvalidArgumentError("--inputs", text, "a kind for each of the inputs", ", ".join(x))
         return dict(zip(x, parts, strict=True))
-    return parts[0] if len(parts) == 1 else tuple(parts)
+    return tuple(parts)
 
 
 def _limited(x: ArrayLike, y: ArrayLike, limit: int | None, seed: int, axis: int) -> tuple[Any, Any]:
@@ -171,18 +171,20 @@ def _limited(x: ArrayLike, y: ArrayLike, limit: int | None, seed: int, axis: int
         return x, y
     import numpy as np
 
-    n = np.shape(next(iter(x.values())) if isinstance(x, dict) else x)[axis]
-    rows = np.sort(np.random.default_rng(seed).choice(n, min(limit, n), replace=False))
-    some = lambda a: np.take(np.asarray(a), rows, axis=axis)
-    chosen = {name: some(a) for name, a in x.items()} if isinstance(x, dict) else some(x)
-    return chosen, None if y is None else np.asarray(y)[rows]
+    from equitangents.audit.contract.trees import along_axis, as_inputs
+
+    inputs = as_inputs(along_axis(x, axis))
+    if y is not None and np.shape(y)[:1] != (inputs.n,):
+        raise ShapeError("y", np.shape(y), (inputs.n, ...), "one row an input")
+    rows = np.sort(np.random.default_rng(seed).choice(inputs.n, min(limit, inputs.n), replace=False))
+    return inputs.subset(rows).tree(), None if y is None else np.asarray(y)[rows]
 
 
 def output_kinds(text: str | None) -> Any:
     """ "vectors,none", "labels:3,0,1,2/1,0,3,2", "boxes=unordered,scores=none" as `output_action`."""
     if text is None:
         return None
-    parts = re.split(r",(?!\d+(?:[,/]|$))", text.replace(" ", ""))  # those of labels stay together
+    parts = re.split(r",(?!\d+(?:[,/@]|$))", text.replace(" ", ""))  # those of labels stay together
     named = [part.rpartition("=")[::2] for part in parts]
     if all(name for name, _ in named):
         return {name: _output_kind(kind) for name, kind in named}
@@ -198,7 +200,7 @@ def _output_kind(text: str) -> Any:
 
     kind, at, axis = text.partition("@")
     if at:
-        if not axis.isdigit():
+        if not axis.isdecimal():
             raise InvalidArgumentError("--outputs", text, "KIND@AXIS, such as vectors@1")
         return trees.Batch(_output_kind(kind), int(axis))
     if kind.startswith("unordered"):
@@ -226,7 +228,7 @@ def _output_kind(text: str) -> Any:
         elements=cli.option(int, "Random transforms of every structure.", 8, min=1),
         limit=cli.option(int, "Use at most this many structures, drawn at random.", min=1),
         time_step=cli.option(float, "Time step of the dynamics test, in femtoseconds, such as 0.25."),
-        seed=cli.option(int, "Random seed.", 0),
+        seed=cli.option(int, "Random seed.", 0, min=0),
     ),
     **cli.panel(
         "Verdict",

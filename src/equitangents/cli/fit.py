@@ -141,11 +141,12 @@ def fit(o: Any) -> None:
         from equitangents.foreign_files import text_of
 
         net = cli.network("mlp" if o.net == cli.AUTO else o.net, o.depth, o.w_std, o.b_std)
-    check_place(o.out)  # before the work is done
+    check_place(o.out, "out")  # before the work is done
     cli.check_writable("out", o.out / MODEL)
     with cli.stages() as stage, cli.announced("equitangents"):
         stage("computing kernels and solving")
-        x, y = x if o.precision is None else np.asarray(x, o.precision), np.asarray(y)
+        with np.errstate(over="ignore"):  # infinite numbers are refused
+            x, y = x if o.precision is None else np.asarray(x, o.precision), np.asarray(y)
         y = text_of(y) if y.dtype.kind == "S" else y
         classifies = classifies_by(o.task, net, x, y)
         why = why or _obstacle(x, y, classifies)
@@ -236,7 +237,7 @@ def _fitted(o: Any, net: KernelFunction, x: Any, y: Any, classifies: bool, why: 
     if o.calibrate is not None:
         raise InvalidArgumentError("--calibrate", o.calibrate, "none, since the task is regression")
     model = InfiniteEnsemble(net, **settings)
-    if why != _REGRESSION or not MIN_SAMPLES <= len(x) <= MAX_SAMPLES:
+    if why != _REGRESSION or not MIN_SAMPLES <= math.prod(x.shape[:1]) <= MAX_SAMPLES:
         return model.fit(x, y), {}
     tuned = model.tune({"depth": (1, 2, 4), "kernel": ("ntk", "nngp"), "ridge": RIDGES}, x, y)
     return tuned.best, _of_tuning(tuned)

@@ -41,15 +41,17 @@ def gram(o: Any) -> None:
     from equitangents.precision import working_dtype
     from equitangents.scale import GramStore
     from equitangents.scale.reading import read_inputs
+    from equitangents.scale.record import opened
+    from equitangents.validation import check_array
 
-    x1: Any = read_inputs("data", o.data)
-    x2: Any = None if o.against is None else read_inputs("against", o.against)
+    x1: Any = opened("data", read_inputs("data", o.data))
+    x2: Any = None if o.against is None else opened("against", read_inputs("against", o.against))
     net = cli.network(o.net, o.depth, o.w_std, o.b_std)
     if o.standardise:
-        x1 = x1[:]
+        x1, x2 = check_array("data", x1[:]), None if x2 is None else check_array("against", x2[:])
         scaling = fitted_standardisation(x1, net, None)
         typer.echo(f"inputs are standardised: {scaling.how}", err=True)
-        x1, x2 = scaling(x1), None if x2 is None else scaling(x2[:])
+        x1, x2 = scaling(x1), None if x2 is None else scaling(x2)
     if o.estimate:
         precision = o.precision or working_dtype(x1, x2).name
         rows = None if x2 is None else x2.shape[0]

@@ -35,13 +35,15 @@ INTERRUPTED = "interrupted; the same command resumes with what is on disk, or st
 _command_line = functools.cache(typer.main.get_command)  # building it is slow
 UsageError: Any = typer.BadParameter.__base__  # of all usage errors, which typer does not export
 _ELSEWHERE = {"X": "x", "augmentation": "--group", "together": "--keep-together"}  # from Python to the command line
+_OF_STORES = {"x1": "--data", "x2": "--against", "path": "--out"}  # of `gram`
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 def options_of(command: Any) -> dict[str, str]:
     """The options of a command by the names of arguments: --W-std is that of W_std."""
     options = {p.name: p.opts[0] for p in command.params if p.opts and p.opts[0].startswith("--")}
-    return _ELSEWHERE | options | {option[2:].replace("-", "_"): option for option in options.values()}
+    known = _ELSEWHERE | (_OF_STORES if command.name == "gram" else {}) | options
+    return known | {option[2:].replace("-", "_"): option for option in options.values()}
 
 
 def line_of(error: Exception, options: Mapping[str, str]) -> str | None:
@@ -144,6 +146,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except EquitangentsError:
         traceback.print_exc()
         sys.exit(2)
+    except OSError as error:  # of the help, written to a full disk
+        if (line := line_of(error, {})) is None:
+            raise
+        _stop(line, 2)
     except (KeyboardInterrupt, typer.Abort):
         _stop(INTERRUPTED, 130)
     if status == 130:  # how typer itself reports Ctrl-C

@@ -90,7 +90,7 @@ def a_net(*more: str) -> dict[str, Any]:
 def part(option: str, value: str) -> tuple[int, int]:
     """ "3/64" as (3, 64)."""
     index, slash, count = value.partition("/")
-    if not (slash and index.isdigit() and count.isdigit() and int(index) < int(count)):
+    if not (slash and index.isdecimal() and count.isdecimal() and int(index) < int(count)):
         raise InvalidArgumentError(option, value, "I/N with I from 0 to N − 1, such as 0/64")
     return int(index), int(count)
 
@@ -99,7 +99,7 @@ def part(option: str, value: str) -> tuple[int, int]:
 def shape(option: str, value: str) -> tuple[int, ...]:
     """ "32,32,3" as (32, 32, 3)."""
     parts = value.replace(" ", "").split(",")
-    if not all(each.isdigit() and int(each) for each in parts):
+    if not all(each.isdecimal() and int(each) for each in parts):
         raise InvalidArgumentError(option, value, "sizes such as 32,32,3")
     return tuple(map(int, parts))
 
@@ -258,9 +258,9 @@ def network(spec: str, depth: int | None = None, w_std: float = 1.0, b_std: floa
     if spec.lower().endswith(".json"):
         return read_network(Path(spec))
     if ":" in spec:
-        from equitangents.audit.adapters.choose import load_model
+        from equitangents.audit.adapters.choose import imported
 
-        return load_model(spec)
+        return imported(spec, "net")
     if spec in ("mlp", "cnn"):
         return plain_network(spec, depth or 2, w_std, b_std)
     return equitangents.systems.architecture(spec, depth or 8)

@@ -41,7 +41,7 @@ from equitangents.errors import InvalidArgumentError
         time=cli.option(float, "Training time with --pilot 0, or inf; by default --epochs."),
         ridge=cli.option(float, "Ridge with --pilot 0, relative to the kernel's mean diagonal."),
     ),
-    seed=cli.option(int, "Random seed.", 0),
+    seed=cli.option(int, "Random seed.", 0, min=0),
     json=cli.JSON,
 )
 def plan(o: Any) -> None:

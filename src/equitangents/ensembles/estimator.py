@@ -135,7 +135,9 @@ class StandardisedInputs:
 
 def _warn_of_units(x: ArrayLike) -> None:
     """Warn if inputs are so large or so small that predicted standard deviations are in a wrong unit."""
-    size = float(np.sqrt(np.mean(np.square(np.asarray(x, np.float64)))))
+    x = np.asarray(x, np.float64)
+    largest = float(np.abs(x).max()) or 1.0  # squares of huge numbers overflow
+    size = largest * float(np.sqrt(np.mean(np.square(x / largest))))
     if size and not 1 / _UNIT <= size <= _UNIT:
         logger.warning(
             "X has numbers of size %.3g (root mean square), far from 1: deviations and probabilities of networks "

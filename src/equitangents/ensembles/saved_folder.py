@@ -31,12 +31,12 @@ _PREDICT = ("history_", "n_outputs_", "sample_shape_", "params0_", "_variation",
 _NOT_SAVED = ("progress",)  # which may be a function
 
 
-def check_place(path: Path) -> None:
-    """Raise InvalidArgumentError if `path` holds something other than a saved ensemble."""
+def check_place(path: Path, name: str = "path") -> None:
+    """Raise InvalidArgumentError, which names `name`, if `path` holds something other than a saved ensemble."""
     if (path / MODEL).is_file() or not path.exists():
         return
     if not path.is_dir() or not all(LEFTOVER.fullmatch(file.name) for file in path.iterdir()):
-        raise InvalidArgumentError("path", str(path), "a new path, or that of a saved ensemble")
+        raise InvalidArgumentError(name, str(path), "a new path, or that of a saved ensemble")
 
 
 def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:

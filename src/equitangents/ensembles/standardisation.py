@@ -27,6 +27,7 @@ from equitangents.nn.layer import Layer
 
 _NESTED = 4  # how many averages and priors may lie around a network
 _HOW = ("each channel", "all channels together", "each channel, not shifted", "all channels together, not shifted")
+_ROUNDING = 16  # units in the last place within which a channel counts as constant
 _SAME = 1e-6  # relative to the signals' size: what counts as commuting; a wrong shift or scale is off by its own size
 
 
@@ -69,7 +70,9 @@ def fitted_standardisation(
     InvalidArgumentError if none is valid: for an action that is not linear, a network that reads coordinates (their
     unit is that of the layers' radii), or numbers whose squares overflow.
     """
-    x = np.asarray(x, np.float64)
+    x = np.asarray(x)
+    rounding = _ROUNDING * float(np.finfo(x.dtype if x.dtype.kind == "f" else np.float64).eps)
+    x = x.astype(np.float64)
     input_layer = _input_layer(net)
     if isinstance(input_layer, PointCloud):
         expected = "False (--no-standardise) for a network that begins with PointCloud"
@@ -79,10 +82,10 @@ def fitted_standardisation(
     if not isinstance(augmentation, Action | ActionSubset):
         augmentation = None  # what is neither is refused by whoever augments
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused here
-        candidates = tuple(_candidates(x))
+        candidates = tuple(_candidates(x, rounding))
     for found in candidates:
         if not found.is_one:
-            expected = "numbers whose squares are finite, to be standardised"
+            expected = "numbers whose squares are finite and not 0, to be standardised"
             raise InvalidArgumentError("X", float(np.abs(x).max()), expected, verb="has numbers up to")
         separate = not equivariant or found.how == _HOW[-1]
         if separate and (augmentation is None or _commutes(found, augmentation, x)):
@@ -91,7 +94,7 @@ def fitted_standardisation(
     raise InvalidArgumentError("standardise", True, "False for an augmentation that is not linear", remedy)
 
 
-def _candidates(x: np.ndarray) -> Iterator[Standardisation]:
+def _candidates(x: np.ndarray, rounding: float) -> Iterator[Standardisation]:
     for how in _HOW:
         axes = tuple(range(x.ndim if how.startswith("all") else x.ndim - 1))
         if how.endswith("not shifted"):
@@ -100,7 +103,7 @@ def _candidates(x: np.ndarray) -> Iterator[Standardisation]:
             scale = np.where(scale == 0, 1.0, scale)
         else:
             lowest, highest = x.min(axis=axes), x.max(axis=axes)
-            constant = lowest == highest  # exactly: a mean may be off by rounding
+            constant = highest - lowest <= rounding * np.maximum(np.abs(lowest), np.abs(highest))
             shift = np.where(constant, lowest, x.mean(axis=axes))
             scale = np.where(constant, 1.0, x.std(axis=axes))
         channels = x.shape[-1:]

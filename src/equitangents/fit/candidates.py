@@ -54,6 +54,7 @@ _BLOCKS, _MIN_BLOCKS = (1, 2, 4, 8), 3  # sides of blocks; the fewest blocks alo
 _SIDE, _DIRECTIONS, _BASELINE_CELLS = 16, 8, 4  # side of the small copy, at most; directions, in cells along a side
 _RIGHT = 1e-9  # cosine of a right angle, up to rounding
 _TIMED, _CHUNK = 4, 64  # images whose features are timed, and computed at a time
+_ROUNDINGS = 8.0  # of the largest pixel, by which a constant feature may differ between images
 
 
 @dataclass(frozen=True)
@@ -244,11 +245,13 @@ class FeatureNetwork:
     def of(
         cls, base: Sequential, x: Float[np.ndarray, "n height width channels"], cells: int = 0, colours: bool = True
     ) -> FeatureNetwork:
-        """Standardise by the features of x; constant ones are only shifted."""
+        """Standardise by the features of x; those that are constant up to rounding of pixels are only shifted."""
         raw = cls(base, (0.0,), (1.0,), cells, colours)._features(x)
         shift = _shared(raw.mean(axis=0), cells)
         scale = np.sqrt(_shared(((raw - shift) ** 2).mean(axis=0), cells))
-        scale = np.where(_shared(np.ptp(raw, axis=0), cells) == 0, 1.0, scale)
+        largest = np.maximum(np.abs(x).max(), np.abs(raw).max(axis=0))
+        constant = np.ptp(raw, axis=0) <= _ROUNDINGS * np.finfo(working_dtype(x)).eps * largest
+        scale = np.where(_shared(constant * 1.0, cells) == 1, 1.0, scale)
         return cls(base, tuple(shift.tolist()), tuple(scale.tolist()), cells, colours)
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:

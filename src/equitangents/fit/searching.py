@@ -44,6 +44,7 @@ _KERNELS = ("nngp", "ntk")
 _SCREENING = 0.25  # of the time, at most, for scores on one fold
 _MIN_FOLD = 30  # samples of a fold on which candidates are scored
 _CHEAP = 0.01  # of the time left: candidates that are tried first
+_KNOWN = 0.05  # of the pairs of a kernel: after these its own rate decides whether it ends in time
 _MIN_SECONDS = 0.5  # of kernels whose time is compared with the estimate: shorter ones mostly compile
 _DOUBLE = 3.0  # times: a kernel in float64 against float32, at most
 
@@ -211,8 +212,8 @@ class Search:
         return sorted(order, key=lambda t: (costs[t] > cheap, scores.get(t, math.inf), costs[t]))
 
     def _is_late(self, seconds: float) -> bool:
-        """Whether a kernel of this estimated time would end after the deadline; False until there is a result."""
-        late = time.perf_counter() + self._slowdown * seconds + self._scoring > self.deadline
+        """Whether a kernel would end too late even if it took half of this estimate; False until there is a result."""
+        late = time.perf_counter() + self._slowdown * seconds / 2 + self._scoring > self.deadline
         return late and bool(self.results)
 
     def _try(self, trial: KernelTrial, problem: Folds, seconds: float, *, double: bool = False) -> bool:
@@ -260,8 +261,8 @@ class Search:
                 done += size / 2 if a == b else size
                 now = time.perf_counter()
                 self.report(trial.name, done / pairs)
-                late = now + (now - start) * (pairs - done) / done > self.deadline
-                if late and in_time and i and self.results:
+                late = now + (now - start) * (pairs - done) / done + self._scoring > self.deadline
+                if late and in_time and done > _KNOWN * pairs and self.results:
                     return None
         return Kernels(nngp, ntk)
 

@@ -33,6 +33,7 @@ _ERROR = 1e-9
 _STEEP = 1e-3  # of the bounding std: steeper outputs change only where that one's law is below 1e-16
 _SMALLEST = 1e-150  # a std below this part of the row's size is that of a certain output
 _BLOCK_ENTRIES = 2**20
+_NOISE = 1e-12  # of the targets: outputs of left-out samples that are smaller are rounding
 _LOG_INVERSE, _HALVINGS = (-8.0, 12.0), 16  # where the logarithm of 1/T is bisected, for outputs of size 1
 
 
@@ -137,6 +138,8 @@ def fitted_temperature(
     size = float(np.abs(outputs).max())
     if not math.isfinite(size):
         raise NotFiniteError("calibrate is True, and predictions of left-out samples are not finite numbers")
+    if size <= _NOISE * float(np.abs(targets).max()):
+        size, outputs = 0.0, np.zeros_like(outputs)
     aimed, scaled = _platt_targets(labels, K, samples), outputs / (size or 1.0)
 
     def slope(log_inverse: float) -> float:
@@ -154,11 +157,14 @@ def fitted_temperature(
         low -= 2.0
     while slope(high) < 0:
         high += 2.0
-    return (size or 1.0) / math.exp(float(scipy.optimize.brentq(slope, low, high, xtol=1e-12)))
+    return size / math.exp(float(scipy.optimize.brentq(slope, low, high, xtol=1e-12)))
 
 
 def inverse_temperatures(outputs: Float[np.ndarray, "m n k"], labels: Int[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
-    """1/T of `fitted_temperature` to 0.03 % for many outputs at once: 0 if they tell nothing, NaN if not finite."""
+    """1/T of `fitted_temperature` to 0.03 % for many outputs at once: 0 if they tell nothing, NaN if not finite.
+
+    Targets are of size 1.
+    """
     count, samples, K = outputs.shape
     size = np.abs(outputs).max(axis=(1, 2))
     units = np.where(size > 0, size, 1.0)
@@ -167,7 +173,7 @@ def inverse_temperatures(outputs: Float[np.ndarray, "m n k"], labels: Int[np.nda
     def slope(inverse: np.ndarray) -> np.ndarray:
         return ((softmax(inverse[:, None, None] * scaled, axis=2) - aimed) * scaled).sum(axis=(1, 2))
 
-    informative = slope(np.zeros(count)) < 0
+    informative = (slope(np.zeros(count)) < 0) & (size > _NOISE)
     low, high = (np.full(count, end) for end in _LOG_INVERSE)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

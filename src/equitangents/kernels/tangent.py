@@ -151,7 +151,7 @@ def _read(jaxpr: Any, names: dict[Any, int], uses: Counter[int], products: dict[
             products |= {leaf: _product(eqn, k, leaf) for k, leaf in known.items() if _plain(eqn)}
 
 
-def _scales(eqn: Any, known: dict[int, int]) -> bool:
+def _scales(eqn: Any, known: dict[int, Any]) -> bool:
     """Whether the equation multiplies a parameter by a number, and does nothing else with parameters."""
     if eqn.primitive.name != "mul" or len(known) != 1:
         return False
@@ -206,10 +206,10 @@ def _factors(known: ProgramStructure, params: Params, x: Tree) -> Factors:
 def _run(known: ProgramStructure, leaves: list[jax.Array], example: Tree, shifts: Shifts) -> tuple[jax.Array, Found]:
     """(f at an example with shifts added to products y, factors a (p, c) and unshifted y (p, w) by parameter)."""
     wanted = {p.leaf: p for p in known.products}
-    scales: dict[int, jax.Array | float] = {}
     found: Found = {}
 
-    def run(jaxpr: Any, consts: Any, values: list[Any], named: dict[Any, int]) -> list[Any]:
+    def run(jaxpr: Any, consts: Any, values: list[Any], named: dict[Any, tuple[int, Any]]) -> list[Any]:
+        """The outputs; `named`: the parameters behind variables, and the numbers that these are multiplied by."""
         held = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *values], strict=True))
         read = lambda v: v.val if hasattr(v, "val") else held[v]
         for eqn in jaxpr.eqns:
@@ -217,28 +217,27 @@ def _run(known: ProgramStructure, leaves: list[jax.Array], example: Tree, shifts
             names = {k: named[v] for k, v in enumerate(eqn.invars) if not hasattr(v, "val") and v in named}
             if eqn.primitive.name in _INLINED and names:
                 inner = eqn.params["jaxpr"]
-                passed = {inner.jaxpr.invars[k]: leaf for k, leaf in names.items()}
+                passed = {inner.jaxpr.invars[k]: name for k, name in names.items()}
                 outputs = run(inner.jaxpr, inner.consts, inputs, passed)
             else:
                 results = _bound(eqn, inputs)
                 outputs = list(results) if eqn.primitive.multiple_results else [results]
-                for side, leaf in names.items():
+                for side, (leaf, scale) in names.items():
                     if leaf in wanted and _scales(eqn, names):
-                        named = {**named, eqn.outvars[0]: leaf}
-                        scales[leaf] = scales.get(leaf, 1) * inputs[1 - side]
+                        named = {**named, eqn.outvars[0]: (leaf, scale * inputs[1 - side])}
                     elif leaf in wanted:
-                        outputs = [shifted(eqn, inputs, side, wanted[leaf], outputs[0])]
+                        outputs = [shifted(eqn, inputs, side, wanted[leaf], scale, outputs[0])]
             held.update(zip(eqn.outvars, outputs, strict=True))
         return [read(v) for v in jaxpr.outvars]
 
-    def shifted(eqn: Any, inputs: list[Any], side: int, product: Product, y: Any) -> Any:
+    def shifted(eqn: Any, inputs: list[Any], side: int, product: Product, scale: Any, y: Any) -> Any:
         """The product's output, with its factors recorded: positions first, whichever factor the parameter is."""
         axes = eqn.params["dimension_numbers"][0]
         other = inputs[1 - side]
         free = [k for k in range(other.ndim) if k not in axes[1 - side]]
         order = sorted(range(len(axes[side])), key=lambda k: axes[side][k])
         a = jnp.transpose(other, [*free, *(axes[1 - side][k] for k in order)])
-        a = a.reshape((product.positions, product.inner)) * scales.get(product.leaf, 1)
+        a = a.reshape((product.positions, product.inner)) * scale
         by_row = (product.positions, product.outer) if side else (product.outer, product.positions)
         flat = y.reshape(by_row) if side else y.reshape(by_row).T
         found[product.leaf] = (a, flat)
@@ -247,7 +246,7 @@ def _run(known: ProgramStructure, leaves: list[jax.Array], example: Tree, shifts
             y = (flat if side else flat.T).reshape(y.shape)
         return y
 
-    named = dict(zip(known.program.jaxpr.invars, range(len(leaves)), strict=False))
+    named = {var: (leaf, 1) for var, leaf in zip(known.program.jaxpr.invars, range(len(leaves)), strict=False)}
     (value,) = run(known.program.jaxpr, known.program.consts, [*leaves, *jax.tree.leaves(example)], named)
     return value, found
 

@@ -465,5 +465,5 @@ class LinearLayer(Layer):
 
 
 def check_scale(name: str, value: object) -> None:
-    """Raise unless `value` is a standard deviation: finite and at least zero."""
-    check_number(name, value, "a finite number, at least 0", lambda v: v >= 0)
+    """Raise unless `value` is a standard deviation whose square is finite."""
+    check_number(name, value, "a number from 0 to 1e150", lambda v: 0 <= v <= 1e150)

@@ -17,13 +17,14 @@ from equitangents.actions import as_action
 from equitangents.actions.action import Action, GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.actions.subset import augmenting_elements
+from equitangents.ensembles.estimator import Estimator
 from equitangents.ensembles.orbits import OrbitLaw, check_measures, orbit_batch, orbit_law
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import as_key
 from equitangents.planning.pilot import Pilot, PilotDraws, make_source, pilot_outputs
 from equitangents.planning.plan import Plan
 from equitangents.planning.violations import MEASURES, OVER_INPUTS, Violations, Wanted
-from equitangents.validation import check_choice, check_number, check_whole
+from equitangents.validation import check_choice, check_number, check_shape, check_whole
 
 
 def plan_ensemble(
@@ -97,7 +98,10 @@ def plan_ensemble(
     if kind.needs_error and y is None:
         raise InvalidArgumentError("y", None, "targets, which an error needs")
     key = as_key("seed", seed)
-    action = cast(Action, as_action("action", action, np.shape(x)))
+    flat = getattr(ensemble, "input_shape", None) if isinstance(ensemble, Estimator) else None
+    # that of inputs as the ensemble reads them
+    shape = np.shape(x) if flat is None else (*np.shape(x)[:1], *check_shape("input_shape", flat))
+    action = cast(Action, as_action("action", action, shape))
     check_measures(action, output_action, x, None, confidence)
     source = make_source(
         ensemble,

@@ -122,16 +122,20 @@ class Violations:
 
     @property
     def _points(self) -> int:
-        """The points of an orbit of which the measure "osp" is a share."""
-        return {"mean": self.inputs, "median": 2, "max": 1}[self.over_inputs] * self.order
+        """The points of an orbit of which the measure "osp" is a share; of a field, each position at each element."""
+        return {"mean": self.inputs, "median": 2, "max": 1}[self.over_inputs] * self._orbit_points
+
+    @property
+    def _orbit_points(self) -> int:
+        return self.order * math.prod((self.measures.fields or (1,))[:-1])
 
     def _relative(self, values: np.ndarray) -> np.ndarray:
         """v from a measure of every input, (draws, n), by one division."""
         if self.kind.measure == "osp":
-            changed = self.order - values
+            changed = np.rint((self.order - values) * (self._orbit_points // self.order))  # whole numbers of points
             if self.over_inputs == "mean":
-                return changed.sum(axis=1) / (self.inputs * self.order)
-            return OVER_INPUTS[self.over_inputs](changed, axis=1) / self.order
+                return changed.sum(axis=1) / (self.inputs * self._orbit_points)
+            return OVER_INPUTS[self.over_inputs](changed, axis=1) / self._orbit_points
         if self._error is None:
             return OVER_INPUTS[self.over_inputs](values, axis=1)
         if self.kind.measure == "spread":

@@ -82,7 +82,8 @@ def rows_digest(name: str, x: LazyArray, dtype: np.dtype, count: int) -> str:
 def rows_of(name: str, x: LazyArray, rows: slice, dtype: np.dtype) -> np.ndarray:
     """Rows of an array, in memory or not, converted for the kernel; errors name the array."""
     found = check_array(name, some_rows(name, x, rows), min_rank=2)
-    return np.ascontiguousarray(found, dtype)
+    with np.errstate(over="ignore"):  # infinite numbers are refused
+        return np.ascontiguousarray(found, dtype)
 
 
 def _network(kernel: Any) -> Any:

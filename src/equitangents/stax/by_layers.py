@@ -25,6 +25,8 @@ from equitangents.kernels.engines.reference.structured import (
     state_of_kernels,
     tables_of,
 )
+from equitangents.kernels.program import flat
+from equitangents.kernels.structured import Normalise
 from equitangents.memory import check_fits
 from equitangents.nn.layer import Grid, Signal
 from equitangents.nn.sequential import chain, lowered, why_no_ntk
@@ -80,13 +82,18 @@ def evaluated(
         layers = node.layers(graphs=graphs[0] is not None)
         begin = branches_of([s.signal for s in starts]) if isinstance(x1, tuple | list) else starts[0].signal
         *_, last = signals = chain(layers, begin)  # type: ignore[arg-type]
+        ops = lowered(layers, signals, masked=False)
+        if not all(k.is_gaussian for k in kernels) and _normalises(ops):
+            remedy = "a Kernel has no means, which are subtracted here: begin a kernel_fn with a layer with weights"
+            raise NetworkError("x1.is_gaussian", False, True, remedy)
         typed = lambda v: jnp.asarray(v, bool if v.dtype == bool else working)
         begun = jax.tree.map(typed, (_all_masked([s.field for s in starts]), graphs))
-        found = _run(lowered(layers, signals, masked=False), *begun, jnp.asarray(same))
+        found = _run(ops, *begun, jnp.asarray(same))
         found = jax.tree.map(lambda v: v.astype(dtype) if v.dtype != bool else v, found)
     if not any(isinstance(leaf, jax.Array) for leaf in leaves):
         found = jax.tree.map(np.asarray, found)
     symmetric = x2 is None and all(k.cov2 is None for k in kernels)
+    has_ntk = why_no_ntk(layers) is None and all(k.ntk is not None for k in kernels)
     known = ones[0] if kernels else None
     before = node.axes_before
     if known is not None:  # the last axis stays so where positions are pooled
@@ -101,7 +108,7 @@ def evaluated(
         values = [_from_positions(v, grid) for v in (found.nngp, found.ntk, *found.own)]
         return Kernel(
             values[0],
-            None if why_no_ntk(layers) else values[1],
+            values[1] if has_ntk else None,
             values[2],
             None if symmetric else values[-1],
             same,
@@ -118,6 +125,17 @@ def evaluated(
         return kernel(found[0], last)
     kind = type(x1) if isinstance(x1, tuple | list) else tuple
     return kind(map(kernel, found, last.parts))
+
+
+def _normalises(ops: tuple[Tree, ...]) -> bool:
+    """Whether operations subtract means of the first field, which has passed neither weights nor nonlinearities."""
+    for op in ops:
+        if (isinstance(op, Normalise) and not op.centred) or any(map(_normalises, op.held)):
+            return True
+        branches = op.held or ((op,),)
+        if all(any(o.affine is not None or o.nonlinearity is not None for o in flat(b)) for b in branches):
+            return False
+    return False
 
 
 def _all_masked(fields: list[InputPair | FieldKernels]) -> list[InputPair | FieldKernels]:
@@ -173,7 +191,8 @@ def _start_of_kernel(node: Node, k: Kernel, patterns: tuple[Tree, Tree]) -> Star
     known = FieldKernels(cross, ntk, tuple(owns), masks)
     reads = node.pattern
     graphs = tuple(None if p is None or reads is None else reads.adjacency(p, shape) for p in patterns)
-    return Start(known, graphs, Signal(Grid(shape), channels, gaussian=k.is_gaussian))
+    # A Kernel has no means: what is not Gaussian may have any, and is not summed with another such field.
+    return Start(known, graphs, Signal(Grid(shape), channels, gaussian=k.is_gaussian, uneven=not k.is_gaussian))
 
 
 def _by_positions(values: ArrayLike, batches: int, dimensions: int) -> jax.Array:

@@ -27,24 +27,26 @@ _TEST_FOLDERS = ("val", "test")
 _LEAST_AREA, _MOST_RATIO = 0.08, 4 / 3  # of crops, as ImageNet is usually trained on
 
 
-def class_files(place: Path, root: Path | None = None, *, deep: bool = False) -> tuple[ImageFiles, tuple[str, ...]]:
+def class_files(
+    place: Path, root: Path | None = None, *, deep: bool = False, name: str = "path"
+) -> tuple[ImageFiles, tuple[str, ...]]:
     """All images in `place`, in an order independent of the file system, and the classes; names relative to `root`.
 
-    deep: include images in subfolders of a class's folder.
+    deep: include images in subfolders of a class's folder. name: of the argument, for errors.
     """
     if not place.is_dir():
-        raise InvalidArgumentError("path", str(place), "a folder with a folder of images for each class")
+        raise InvalidArgumentError(name, str(place), "a folder with a folder of images for each class")
     classes = sorted(p for p in place.iterdir() if p.is_dir() and not p.name.startswith("."))
     if len(classes) < 2:
         raise InvalidArgumentError(
-            "path", str(place), "two folders or more, one for each class, with images in them", ", ".join(SUFFIXES)
+            name, str(place), "two folders or more, one for each class, with images in them", ", ".join(SUFFIXES)
         )
     root, names, labels = root or place, list[str](), list[int]()
     for label, folder in enumerate(classes):
         inside = (p for p in folder.iterdir() if deep and p.is_dir() and not p.name.startswith("."))
         own = sorted(p for source in (folder, *inside) for p in source.iterdir() if is_image_name(p))
         if not own:
-            raise InvalidArgumentError("path", str(folder), "images in the folder of a class", ", ".join(SUFFIXES))
+            raise InvalidArgumentError(name, str(folder), "images in the folder of a class", ", ".join(SUFFIXES))
         names += [p.relative_to(root).as_posix() for p in own]
         labels += [label] * len(own)
     return ImageFiles(root, tuple(names), np.array(labels, np.int64)), tuple(p.name for p in classes)

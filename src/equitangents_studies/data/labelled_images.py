@@ -126,7 +126,7 @@ def load_labelled_images(
         if not any(p.is_dir() and not p.name.startswith(".") for p in folder.iterdir()):
             table = "give a table with the columns file and label as well (--targets labels.csv)"
             raise InvalidArgumentError("data", str(folder), "a folder with a folder a class", table)
-        files, classes = class_files(folder, deep=True)
+        files, classes = class_files(folder, deep=True, name="data")
         names, y = list(files.names), np.array([classes[label] for label in files.labels])
         left = sum(is_image_name(p) for p in folder.iterdir())
         sources = _folders(names, together)

@@ -9,11 +9,13 @@ from typing import Any, final
 
 import jax
 import numpy as np
+from scipy.special import softmax
 
 from equitangents import precision
 from equitangents._types import Params, Tree
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments, chosen
 from equitangents.audit.contract.trees import to_numpy
+from equitangents.errors import InvalidTypeError
 from equitangents.nn import Sequential
 
 
@@ -145,7 +147,16 @@ class EstimatorModel(Model):
         members = list(np.ravel(np.asarray(parts, dtype=object)))
         if columns is not None and any(len(c) != self.estimator.n_features_in_ for c in columns):
             return None
-        return [CallableModel(lambda x, m=member: getattr(m, self.method)(self.flat(x))) for member in members]
+        return [CallableModel(partial(self._of_member, member)) for member in members]
+
+    def _of_member(self, member: Any, x: Tree) -> Tree:
+        """A member's scores; 0 for classes that its samples lack, whose numbers are not in its `classes_`."""
+        scores, present = getattr(member, self.method)(self.flat(x)), getattr(member, "classes_", None)
+        if self.classes is None or present is None or len(present) == len(self.classes):
+            return scores
+        every = np.zeros((len(scores), len(self.classes)))
+        every[:, np.asarray(present, int)] = scores
+        return every
 
 
 @final
@@ -157,9 +168,12 @@ class EnsembleModel(EstimatorModel):
         self.deep = hasattr(ensemble, "predict_members")
         self.kind = "deep ensemble" if self.deep else "infinite ensemble"
 
-    def member_outputs(self, x: Tree) -> np.ndarray:
-        """Outputs of all members, (M, N, outputs)."""
-        return self.estimator.predict_members(self.flat(x))
+    def member_outputs(self, x: Tree) -> np.ndarray | None:
+        """What f is the mean of over the members, (M, N, outputs); None if it is no mean."""
+        outputs = self.estimator.predict_members(self.flat(x))
+        if self.method != "predict_proba":
+            return outputs
+        return softmax(outputs, axis=-1) if self.estimator._loss == "cross_entropy" else None
 
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """The layers of the first member of a deep ensemble, if they are of this library."""
@@ -225,5 +239,14 @@ class MembersModel(Model):
 
 
 def _mean(outputs: Sequence[Tree]) -> Tree:
-    """The mean of trees of arrays of any library, as NumPy arrays."""
-    return jax.tree.map(lambda *parts: np.mean(np.stack([to_numpy(a) for a in parts]), axis=0), *outputs)
+    """The mean of trees of arrays of any library, as NumPy arrays; raises InvalidTypeError for whole numbers."""
+
+    def mean(*parts: Any) -> np.ndarray:
+        stacked = np.stack([to_numpy(a) for a in parts])
+        if stacked.dtype.kind in "iub":
+            raise InvalidTypeError(
+                "f(x)", stacked.dtype, "real numbers, which have a mean", "classes have none", verb="has dtype"
+            )
+        return stacked.mean(axis=0)
+
+    return jax.tree.map(mean, *outputs)

@@ -20,7 +20,7 @@ from equitangents.audit.adapters.callables import (
     MembersModel,
     NetworkModel,
 )
-from equitangents.audit.adapters.model import Model, Select
+from equitangents.audit.adapters.model import Model, Select, in_short
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, require
 from equitangents.foreign_files import check_model, check_name
 from equitangents.nn import Sequential
@@ -152,6 +152,8 @@ def imported(spec: str, what: str) -> Any:
         thing: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise InvalidArgumentError(what, spec, remedy=f"no module named {error.name!r}") from None
+    except Exception as error:  # whatever a module of the user's raises
+        raise InvalidArgumentError(what, spec, "a module that can be imported", in_short(error)) from error
     for part in name.split("."):
         if not hasattr(thing, part):
             raise InvalidArgumentError(what, spec, remedy=f"{module} has no {name!r}")

@@ -35,7 +35,7 @@ def ensemble_law(m: Measured) -> EnsembleSection | str:
         return "outputs are class numbers, masks or sets in any order, which have no mean over members"
     outputs = _members(task, x, elements, actions)
     if outputs is None:
-        return f"a model of kind {task.model.kind!r} has no members"
+        return f"a model of kind {task.model.kind!r} has no members whose mean it is"
     if len(outputs) < 2:
         return "it has one member"
     mean = outputs.mean(axis=0)
@@ -54,6 +54,8 @@ def _members(
     model = task.model
     if isinstance(model, EnsembleModel) and model.deep:
         stacked = [task.clock.timed(model.member_outputs, part) for part in moved]
+        if stacked[0] is None:
+            return None
         members = [[np.asarray(s[m], np.float64) for s in stacked] for m in range(len(stacked[0]))]
         leaves = [[actions.act(h, [y]) for h, y in zip(inverses, ys, strict=True)] for ys in members]
     else:

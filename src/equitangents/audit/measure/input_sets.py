@@ -18,7 +18,7 @@ from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.numbers import MeanEstimate, standing
 from equitangents.audit.report.sections import HOLDING, SetKind, SetResult
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.metrics.measure import ratio
 
 ROWS = 128
@@ -61,6 +61,22 @@ def _given_set(task: AuditTask, name: str, x: Any) -> InputLeaves:
         if action is not None:
             action.check(leaf, a)
     return inputs
+
+
+def training_set(task: AuditTask) -> tuple[InputLeaves, np.ndarray]:
+    """The inputs and labels of `train`; raises unless the group acts on them and the model has their classes."""
+    x, y = task.settings.train or ((), ())
+    inputs, labels, classes = _given_set(task, "train", x), np.asarray(y), task.model.classes
+    if labels.shape[:1] != (inputs.n,):
+        raise ShapeError(
+            "train", labels.shape, (inputs.n, ...), "a label or value for each input", verb="has y of shape"
+        )
+    if classes is not None and not np.array_equal(np.unique(labels), classes):
+        expected = tuple(classes.tolist())
+        raise InvalidArgumentError(
+            "train", np.unique(labels).tolist(), expected, "as the model", verb="has the classes"
+        )
+    return inputs, labels
 
 
 def measure_set(m: Measured, given: tuple[str, SetKind, InputLeaves]) -> SetResult:

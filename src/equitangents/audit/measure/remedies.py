@@ -19,6 +19,7 @@ from equitangents.audit.adapters.callables import EstimatorModel
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Batch, InputLeaves, Shared, as_inputs
+from equitangents.audit.measure.input_sets import training_set
 from equitangents.audit.measure.judge import Measured, make_scales
 from equitangents.audit.measure.orbits import measure_orbits, task_error
 from equitangents.audit.measure.task import AuditTask, Clock, flattened
@@ -175,9 +176,9 @@ class Averaged:
 
 def _augmentation(m: Measured) -> Remedy:
     """Refit a copy of an estimator on moved training data, and measure it on the sample."""
-    task, orbits, train = m.task, m.orbits, m.task.settings.train
+    task, orbits = m.task, m.orbits
     own = task.model if type(task.model) is EstimatorModel else None
-    why: How | None = "no refit" if own is None else "no training data" if train is None else None
+    why: How | None = "no refit" if own is None else "no training data" if task.settings.train is None else None
     if why is None and any(a is not None for a in orbits.actions):
         why = "labels move"
     known = Remedy(
@@ -192,10 +193,9 @@ def _augmentation(m: Measured) -> Remedy:
     if why is not None:
         return known
     assert own is not None
-    assert train is not None
     from sklearn.base import clone
 
-    x_train, y_train = as_inputs(train[0]), np.asarray(train[1])
+    x_train, y_train = training_set(task)
     copies = [x_train.leaves[0], *(task.contract.move(g, x_train).leaves[0] for g in task.elements)]
     flat = np.concatenate(copies).reshape(len(copies) * x_train.n, -1)
     refitted = clone(own.estimator).fit(flat, np.concatenate([y_train] * len(copies)))

@@ -30,9 +30,10 @@ def worst_input(m: Measured) -> AuditWitness:
     elements = [contract.group.identity, *(task.elements[j] for j in shown)]
     x = task.x.subset(np.array([i]))
     orbit = [x, *(contract.move(h, x) for h in elements[1:])]
-    together = x.replaced([a if isinstance(a, Shared) else np.concatenate(copies)
-                           for a, *copies in zip(x.leaves, *(one.leaves for one in orbit), strict=True)])  # fmt: skip
-    predictions = flattened(task.evaluate(together).leaves)
+    leaves = list(zip(x.leaves, *(one.leaves for one in orbit), strict=True))
+    together = lambda: x.replaced([a if isinstance(a, Shared) else np.concatenate(copies) for a, *copies in leaves])
+    parts = orbit if contract.not_a_group else [together()]  # transforms may change sizes
+    predictions = np.concatenate([flattened(task.evaluate(part).leaves) for part in parts])
     return AuditWitness(
         index=task.row(i),
         label=contract.label(g),
