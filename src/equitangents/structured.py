@@ -6,8 +6,10 @@ the edges between the nodes of each input. Both go wherever a network takes x.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar, Self, TypeGuard
 
 import jax
@@ -89,8 +91,8 @@ class Masked(_Inputs):
     inputs that remain: sums, pools and attention skip missing positions, and windows are those of the smaller size.
     Windows need zero padding and stride 1, or "valid" padding with masks of the first positions along each axis.
     With `convention="neural-tangents"` any padding and stride goes: every window reads zeros at missing positions,
-    divides by its full size, and exists where its central position does. Outputs and kernels of an input without any
-    position are zero.
+    divides by its full size, and exists where its central position does; a join, where any branch does. Outputs and
+    kernels of an input without any position are zero.
     """
 
     x: ArrayLike
@@ -138,6 +140,11 @@ class Graphs(_Inputs):
 
 
 Inputs = ArrayLike | Masked | Graphs  # what networks take
+
+
+def any_mask(masks: Sequence[Any]) -> Any:
+    """The mask of the positions that exist in any of several; None if one of them is None."""
+    return None if any(mask is None for mask in masks) else reduce(operator.or_, masks)
 
 
 def is_structured(x: object) -> TypeGuard[Masked | Graphs]:

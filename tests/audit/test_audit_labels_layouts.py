@@ -187,6 +187,17 @@ def test_labels_that_do_not_fit_are_left_out_with_a_word(y: np.ndarray, said: st
     np.testing.assert_array_equal(report.errors, without.errors)
 
 
+def test_outputs_are_probabilities_in_all_batches_or_in_none() -> None:
+    def shares(x: np.ndarray) -> np.ndarray:  # of three kinds, of which some inputs have none
+        counts = np.maximum(x.reshape(len(x), -1)[:, :3], 0)
+        return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-9)
+
+    x = IMAGES[np.argsort(-IMAGES[:, 0, 0, 0])].copy()  # the first has some
+    x[-1, 0] = -1.0
+    single, full = (et.audit(shares, "C4", x, batch_size=size, **QUIET).headline for size in (1, len(x)))
+    assert (single.unit, single.error.estimate.mean) == (full.unit, pytest.approx(full.error.estimate.mean))
+
+
 def test_a_model_of_one_batch_size_is_given_full_batches() -> None:
     any_size = lambda x: (x * np.arange(9).reshape(3, 3, 1)).sum((1, 2)) + 50
 

@@ -89,7 +89,15 @@ def test_irreps_of_compact_groups_are_representations_of_their_subgroups():
             as_representation("M", groups.direct_sum(irrep).at(group)).at(group)  # raises unless ρ(g)ρ(h) = ρ(gh)
 
 
+def test_the_element_of_d1_is_a_reflection_and_that_of_c2_a_turn():
+    vector = groups.direct_sum(groups.o2().irreps(2)[2])
+    assert np.allclose(vector.at(groups.dihedral(1))[1], np.diag([1, -1]))
+    assert np.allclose(vector.at(groups.cyclic(2))[1], np.diag([-1, -1]))
+
+
 def test_representations_of_other_groups_are_refused():
+    with pytest.raises(InvalidArgumentError, match="expected one that says what reflections do"):
+        groups.direct_sum(groups.so2().irreps(2)[1]).at(groups.dihedral(1))
     with pytest.raises(InvalidArgumentError, match="expected one that says what reflections do"):
         groups.direct_sum(groups.so2().irreps(2)[1]).at(groups.dihedral(3))
     with pytest.raises(InvalidArgumentError, match="expected one that says what reflections do"):

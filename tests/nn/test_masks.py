@@ -99,6 +99,19 @@ def test_pools_of_neural_tangents_divide_by_whole_windows_and_keep_those_whose_c
     assert np.max(np.abs(y - expected)) <= 1e-6
 
 
+@pytest.mark.parametrize("join", [nn.Sum(), nn.Concatenate()])
+def test_joined_branches_of_neural_tangents_have_the_positions_of_any(join):
+    x, mask = LINES[:, :4], np.array([[1, 0, 1, 1], [0, 1, 1, 0], [1, 1, 0, 0]], bool)
+    count, inputs = nn.Dense(1, W_std=0.0, b_std=1.0), et.Masked(x, mask, "neural-tangents")
+    net = nn.Sequential(
+        nn.Parallel(nn.Conv(2, 3, 2, "zero"), nn.Conv(2, 1, 2, "zero")), join, count, nn.GlobalSumPool()
+    )
+    there = (mask[:, ::2] | mask[:, 1::2]).sum(axis=1)
+    assert np.max(np.abs(net.kernel(inputs).nngp - np.outer(there, there))) <= 1e-12
+    y = np.asarray(net.apply(net.init(jax.random.key(0), (4, 2), np.float64), inputs))[:, 0]
+    assert np.max(np.abs(y / y[0] - there / there[0])) <= 1e-12
+
+
 @pytest.mark.parametrize(
     "wrong", [lambda p: p[:2], lambda p: p + p, lambda p: dict(enumerate(p)), lambda p: (*p[:2], p[2][:0], p[3])]
 )

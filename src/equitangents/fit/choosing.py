@@ -236,10 +236,8 @@ def learning_curve(
     for share in _SHARES:
         right, counts = np.full(len(problem.labels), np.nan), []
         for fold, order in zip(problem.folds, orders, strict=True):
-            part, inside = (
-                problem.subset(order[: max(1, round(share * len(order)))].tolist()),
-                problem.subset(fold).rows,
-            )
+            part = problem.subset(order[: max(1, round(share * len(order)))].tolist())
+            inside = problem.subset(fold).rows
             counts.append(len(part.rows))
             if len(part.rows) >= _MIN_TRAINING and len(part.sets) > 1:
                 with suppress(InvalidArgumentError):

@@ -213,8 +213,7 @@ class Search:
 
     def _is_late(self, seconds: float) -> bool:
         """Whether a kernel would end too late even if it took half of this estimate; False until there is a result."""
-        late = time.perf_counter() + self._slowdown * seconds / 2 + self._scoring > self.deadline
-        return late and bool(self.results)
+        return bool(self.results) and time.perf_counter() + self._slowdown * seconds / 2 + self._scoring > self.deadline
 
     def _try(self, trial: KernelTrial, problem: Folds, seconds: float, *, double: bool = False) -> bool:
         """Compute and score both kernels; False if there is no time. Kernels within one error of the best are kept."""

@@ -235,12 +235,12 @@ def _in_plane(group: SymmetryGroup) -> np.ndarray | None:
         return group.matrices
     if not isinstance(group, Group):
         return None
-    if group.has_same_table(cyclic(group.order)):
-        return plane_turns(1, 360.0 * np.arange(group.order) / group.order)
     n = group.order // 2
-    if group.order == 2 * n and group.has_same_table(dihedral(n)):
+    if group.order == 2 * n and (n > 1 or group.name == "D1") and group.has_same_table(dihedral(n)):
         turns = plane_turns(1, 360.0 * np.arange(n) / n)
         return np.concatenate([turns, turns @ _FLIP])
+    if group.has_same_table(cyclic(group.order)):  # C2, too, which has the table of D1
+        return plane_turns(1, 360.0 * np.arange(group.order) / group.order)
     return None
 
 

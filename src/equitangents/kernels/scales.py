@@ -213,8 +213,7 @@ def ordinary(law: Law, *inputs: np.ndarray) -> bool:
     smallest, largest, size = math.inf, 0.0, max(1, inputs[0][0].size)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         for x in inputs:
-            rows = x.reshape(len(x), -1)
-            squares = np.einsum("ni,ni->n", rows, rows)
+            squares = np.einsum("ni,ni->n", rows := x.reshape(len(x), -1), rows)
             smallest, largest = min(float(squares.min()), smallest), max(float(squares.max()), largest)
     least, most = smallest / size + constant, largest / size + constant
     return smallest > 0 and low <= least and most <= high and most <= ratio * least

@@ -21,6 +21,7 @@ from equitangents.kernels import program
 from equitangents.kernels.program import Op, residual
 from equitangents.nn.layer import ByRun, Layer, ParameterFree, Signal, Signals, Steered, Structure
 from equitangents.nn.sequential import Sequential, chain, fold_layers, init_layers, lowered, run_layers
+from equitangents.structured import any_mask
 
 
 @dataclass(frozen=True)
@@ -149,8 +150,10 @@ class _Joining(ParameterFree):
         return signal.parts
 
     def run(self, params: Params, x: Tree, signal: Signals, structure: Tree) -> Tree:
-        """The joined signal, with the structure of the first."""
-        return self.apply(params, x, signal), structure[0] if isinstance(structure, tuple) else structure
+        """The joined signal, with the structure of the first; a position exists if it does in any branch."""
+        structures = structure if isinstance(structure, tuple) else (structure,)
+        mask = any_mask([each.mask for each in structures])
+        return self.apply(params, x, signal), replace(structures[0], mask=mask)
 
 
 class Sum(_Joining):

@@ -163,6 +163,8 @@ def measure_orbits(task: AuditTask, x: InputLeaves | None = None) -> Orbits:
             orbits = _empty(task, x.n, y)
             plain = zip(orbits.class_numbers, orbits.actions.comparisons, strict=True)
             running = [None if c or by else RunningDeviation(len(task.elements) + 1) for c, by in plain]
+        elif orbits.probabilities:
+            orbits = replace(orbits, probabilities=are_distributions(y.leaves[0]))
         actions = orbits.actions
         orbits.separate_sizes[:, rows] = actions.sizes(y.leaves)
         _add(running, y)

@@ -49,6 +49,7 @@ from equitangents.kernels.structured import (
     deciding,
     reads_graphs,
 )
+from equitangents.structured import NEURAL_TANGENTS
 
 
 @dataclass
@@ -116,6 +117,10 @@ def describe(program: StructuredProgram, channels: int, masked: bool) -> StepsDe
     graphs = reads_graphs(program)
     sides = writer.sides + sum(writer.masks) + (writer.positions**2 if graphs else 0) + 2
     return StepsDescription(writer.description(channels, graphs), writer.fields, writer.widest, sides)
+
+
+class _MasksDifferError(Exception):
+    """Branches with different masks are joined; masks of smaller inputs are equal whatever their numbers."""
 
 
 class _Writer(Numbers):
@@ -228,6 +233,8 @@ class _Writer(Numbers):
 
     def added(self, base: Slot, other: Slot, numbers: tuple[float, ...], *, means: bool) -> None:
         if base.mask != other.mask:
+            if self.convention == NEURAL_TANGENTS:
+                raise _MasksDifferError
             self.cleared(other)
         self.step(JointKind.COMBINE, base, other, numbers=numbers, total=means, masks=(base.mask, base.mask))
         base.stale = base.stale or other.stale
@@ -428,7 +435,10 @@ class CompiledStructured(StructuredRules):
     def obstacle(self, program: StructuredProgram) -> str | None:
         if why := why_not(program):
             return why
-        each = _bytes(_sized(program))
+        try:
+            each = _bytes(_sized(program))
+        except _MasksDifferError:
+            return "it joins no branches with different masks"
         sizes = f"{memory_size(each)} at a time, more than {memory_size(_MEMORY_LIMIT)}"
         return f"its fields over all pairs of positions take {sizes}" if each > _MEMORY_LIMIT else None
 

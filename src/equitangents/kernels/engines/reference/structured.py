@@ -53,7 +53,7 @@ from equitangents.kernels.structured import (
     positions,
     typed,
 )
-from equitangents.structured import SMALLER
+from equitangents.structured import SMALLER, any_mask
 
 
 class Side(NamedTuple):
@@ -334,7 +334,10 @@ def _join(shares: tuple[float, ...] | None, parts: tuple[JointState, ...]) -> Jo
         return Pairs(e, shared(shares, [p.theta for p in pairs]))
 
     sides = zip(*(state.sides for state in parts), strict=True)
-    found = (Side(*joined(shares, [s.q for s in own], [s.mean for s in own]), own[0].mask) for own in sides)
+    found = (
+        Side(*joined(shares, [s.q for s in own], [s.mean for s in own]), any_mask([s.mask for s in own]))
+        for own in sides
+    )
     return merged(parts, tuple(found), rule)
 
 
