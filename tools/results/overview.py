@@ -108,15 +108,16 @@ def _draw(published: Sequence[Record], folder: Path) -> None:
     ]  # fmt: skip
     if not compared:
         return
-    with figures.canvas(8.6, 0.6 + 0.24 * len(compared)) as canvas:
+    with figures.canvas(5.2, 0.7 + 0.36 * len(compared)) as canvas:
         axes = canvas.subplots()
-        for i, (_, number, (low, high), (stated, spread)) in enumerate(compared):
-            axes.barh(i, 2 * spread / stated, left=1 - spread / stated, height=0.7, color=palette.GRID.light)
+        for i, (label, number, (low, high), (stated, spread)) in enumerate(compared):
+            axes.text(0, i - 0.35, label, transform=axes.get_yaxis_transform(), fontsize="small")  # left, above its row
+            axes.barh(i, 2 * spread / stated, left=1 - spread / stated, height=0.5, color=palette.GRID.light)
             bars = [[(number - low) / stated], [(high - number) / stated]]
             axes.errorbar(number / stated, i, xerr=bars, fmt="o", color=palette.BLUE.light)
         axes.axvline(1, color=palette.MUTED.light, lw=1)
-        axes.set_yticks(range(len(compared)), [label for label, *_ in compared])
-        axes.invert_yaxis()
+        axes.set_yticks([])
+        axes.set_ylim(len(compared) - 0.5, -0.9)
         axes.set_xlabel("ours / the source’s")
         figures.save(canvas, folder, "ours-and-theirs")
     (folder / "ours-and-theirs.png").unlink()
