@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from equitangents.cli import options as cli
-from equitangents.errors import InvalidArgumentError, ShapeError, require
+from equitangents.errors import InvalidArgumentError, require
 
 if TYPE_CHECKING:
-    from equitangents._types import ArrayLike
     from equitangents.audit.potentials.report import AtomsReport
     from equitangents.audit.report.checks import Check
     from equitangents.audit.report.result import AuditReport
@@ -131,13 +130,13 @@ def audit(o: Any) -> None:
         x, y = load_data(str(o.data))
         kinds = _input_kinds(o.inputs, x)
         stage("importing JAX")
-        x, y = _limited(x, y, o.limit, o.seed, o.batch_axis)
         from equitangents.audit.adapters import as_model
         from equitangents.audit.adapters.choose import load_model
-        from equitangents.audit.contract.trees import along_axis
+        from equitangents.audit.contract.trees import along_axis, sampled
         from equitangents.audit.report import checks
         from equitangents.audit.run import audit as measure
 
+        x, y = (x, y) if o.limit is None else sampled(along_axis(x, o.batch_axis), y, o.limit, o.seed)
         expected = output_kinds(o.outputs)
         stage(f"loading {o.model}")
         f = as_model(load_model(o.model, o.trust))
@@ -163,21 +162,6 @@ def _input_kinds(text: str | None, x: object) -> Any:
             raise InvalidArgumentError("--inputs", text, "a kind for each of the inputs", ", ".join(x))
         return dict(zip(x, parts, strict=True))
     return tuple(parts)
-
-
-def _limited(x: ArrayLike, y: ArrayLike, limit: int | None, seed: int, axis: int) -> tuple[Any, Any]:
-    """--limit: a sample of rows of x, with its batch along `axis`, and of y."""
-    if limit is None:
-        return x, y
-    import numpy as np
-
-    from equitangents.audit.contract.trees import along_axis, as_inputs
-
-    inputs = as_inputs(along_axis(x, axis))
-    if y is not None and np.shape(y)[:1] != (inputs.n,):
-        raise ShapeError("y", np.shape(y), (inputs.n, ...), "one row an input")
-    rows = np.sort(np.random.default_rng(seed).choice(inputs.n, min(limit, inputs.n), replace=False))
-    return inputs.subset(rows).tree(), None if y is None else np.asarray(y)[rows]
 
 
 def output_kinds(text: str | None) -> Any:

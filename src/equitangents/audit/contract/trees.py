@@ -117,6 +117,15 @@ def along_axis(x: Tree, axis: int) -> Tree:
     return {name: Batch(a, axis) for name, a in x.items()} if isinstance(x, dict) else Batch(x, axis)
 
 
+def sampled(x: Tree, y: np.ndarray | None, count: int, seed: int) -> tuple[Tree, np.ndarray | None]:
+    """At most `count` of the inputs in their order, drawn without replacement, with their rows of y."""
+    inputs = as_inputs(x)
+    if y is not None and np.shape(y)[:1] != (inputs.n,):
+        raise ShapeError("y", np.shape(y), (inputs.n, ...), "one row an input")
+    rows = np.sort(np.random.default_rng(seed).choice(inputs.n, min(count, inputs.n), replace=False))
+    return inputs.subset(rows).tree(), None if y is None else np.asarray(y)[rows]
+
+
 def _as_leaf(name: str, leaf: Tree) -> Tree:
     if isinstance(leaf, Shared):
         return leaf
