@@ -47,7 +47,7 @@ class ConvergenceSettings:
 
 PRESETS = presets(
     ConvergenceSettings(),
-    desk="widths=4,8,16,32,64 batches=60 samples=2",
+    desk="widths=8,16,32,64,128 batches=60 samples=2",
     paper="widths=8,16,32,64,128,256 batches=50 samples=20 lattice=6 bandlimit=4 sampled=6",
 )
 
