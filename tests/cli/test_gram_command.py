@@ -107,7 +107,7 @@ def test_a_store_of_other_data_and_no_worker_are_refused(run, data):
     np.save(data, X + 1)
     status, _, err = run()
     assert status == 2
-    assert err.startswith("equitangents: x1 has other values in the first rows")
+    assert err.startswith("equitangents: --data has other values in the first rows")
 
 
 def test_a_network_of_ones_own_is_named_by_its_module(run, tmp_path, monkeypatch):
