@@ -112,7 +112,7 @@ $(LOWEST)/.installed: scripts/lowest.py $(STAMP)
 	python3.11 -m venv --clear $(LOWEST)
 	$(BIN)/python scripts/lowest.py scale > $(LOWEST)/requirements.txt
 	$(LOWEST_PIP) --requirement $(LOWEST)/requirements.txt scikit-build-core
-	$(LOWEST_PIP) --constraint constraints.txt beartype hypothesis psutil pytest pytest-timeout pytest-xdist
+	$(LOWEST_PIP) --constraint constraints.txt beartype hypothesis pooch psutil pytest pytest-timeout pytest-xdist
 	$(LOWEST_PIP) --no-deps --no-build-isolation --config-settings wheel.cmake=false --editable .
 	@touch $@
 
