@@ -61,21 +61,9 @@ constexpr int kFewSides = 14;  // so many stay in registers
 template <class T, class D, class S>
 void each_pair(const D& dual, T* cells, int64_t n, const S& sides) {
   Vec<T> x[D::kSides], y[D::kSides];
+  if constexpr (S::kFixed) sides.get(0, x, y);
   for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<T>) {
-    sides.get(k, x, y);
-    Vec<T> d = load(cells), theta = load(cells + kLanes<T>);
-    dual.pair(d, theta, x, y);
-    store(cells, d);
-    store(cells + kLanes<T>, theta);
-  }
-}
-
-// All pairs have the same sides, as on rotations.
-template <class T, class D>
-void with_same_sides(const D& dual, T* cells, int64_t n, const Sides<T>& sides) {
-  Vec<T> x[D::kSides], y[D::kSides];
-  sides.get(0, x, y);
-  for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<T>) {
+    if constexpr (!S::kFixed) sides.get(k, x, y);
     Vec<T> d = load(cells), theta = load(cells + kLanes<T>);
     dual.pair(d, theta, x, y);
     store(cells, d);
@@ -99,7 +87,7 @@ void dual_cells(const Op& op, T* cells, int64_t n, const Sides<T>& sides) {
       if constexpr (std::is_same_v<Dual, PiecewiseLinear<T>>)
         if (sides.partner) return with_known(sides, [&](const auto& known) EQT_INLINE_LAMBDA { each_pair(dual, cells, n, known); });
       if constexpr (std::is_same_v<Dual, Erf<T>>)
-        if (!sides.partner && !sides.first_step) return with_same_sides(dual, cells, n, sides);
+        if (!sides.partner && !sides.first_step) return each_pair(dual, cells, n, FixedSides<T>{sides});  // of rotations
       each_pair(dual, cells, n, sides);
     }
   });
