@@ -210,6 +210,15 @@ def test_without_time_the_cheapest_alone_is_tried():
     assert [each.name for each in choice.baselines] == ["majority"]
 
 
+@pytest.mark.parametrize(("estimate", "tried"), [(60.0, 3), (120.0, 1)])
+def test_an_estimate_refuses_a_candidate_only_if_half_of_it_is_too_long(monkeypatch, estimate, tried):
+    """Of 48 seconds for the search; the networks take milliseconds."""
+    seconds = lambda trial, samples: 0.1 if trial.candidate.layers == 1 else estimate
+    monkeypatch.setattr("equitangents.fit.searching.KernelTrial.seconds", seconds)
+    choice = auto(X, Y, baselines=False, minutes=1)
+    assert len({each.name for each in choice.tried}) == tried == 3 - len(choice.untried)
+
+
 def test_samples_that_belong_together_leave_together():
     copies = np.repeat(np.random.default_rng(3).normal(size=(10, 6)), 3, axis=0)
     labels = np.repeat(np.random.default_rng(4).permutation(np.arange(10) % 2), 3)

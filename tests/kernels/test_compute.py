@@ -3,6 +3,8 @@
 import jax
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents import nn
@@ -10,6 +12,7 @@ from equitangents.errors import MemoryLimitError
 from equitangents.kernels.engines.reference import engine, tile
 from equitangents.kernels.plans import over_all_pairs
 from equitangents.kernels.runs.programs import compute
+from equitangents.kernels.scales import Law, ordinary, scales_of
 from equitangents.nn import Conv, Dense, Erf, GlobalAvgPool, Relu, Sequential
 from laws.networks import network
 from laws.test_grid_kernels import TABLE
@@ -158,3 +161,36 @@ def test_networks_that_mix_offsets_say_so(shape, layers, why):
     kernels = jax.eval_shape(nn.Sequential(*layers, nn.Dense(1)).kernel, inputs)  # which compiles nothing
     assert kernels.form == "pairs"
     assert any(why in note for note in kernels.notes)
+
+
+NUMBERS = st.sampled_from([0.0, 1e-30, 1e-9, 0.3, 1.0, 1.5, 14.0, 17.0, 3e4, 1e30, np.nan, np.inf])
+
+
+NORMS = st.lists(NUMBERS, min_size=1, max_size=3)
+LAWS = st.builds(
+    lambda homogeneous, odd, signal, constant: Law(
+        homogeneous, constant > 0, constant == 0, odd and constant == 0, signal, constant
+    ),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0.0, 1e-3, 1.0, 2.5]),
+    st.sampled_from([0.0, 0.01, 3.0, 1e4]),
+)
+
+
+@given(LAWS, st.sampled_from([np.float32, np.float64]), NORMS, st.none() | NORMS)
+@settings(max_examples=300)
+def test_norms_that_count_as_ordinary_are_left_as_they_are(law, dtype, one, other):
+    """By mean squares alone `ordinary` may only say what `scales_of` finds by logarithms."""
+    with np.errstate(all="ignore"):
+        x, y = (None if side is None else np.outer(side, [1.0, -1.0]).astype(dtype) for side in (one, other))
+        if ordinary(law, *((x,) if y is None else (x, y))):
+            found = scales_of(law, x.dtype, x, y)
+            assert [found.far, found.moved, found.zero1.any(), found.zero2.any()] == [False] * 4
+    assert not ordinary(law, np.zeros_like(x))
+
+
+def test_inputs_of_size_one_are_ordinary():
+    law = Law(False, True, False, False, 1.0, 0.1)
+    assert ordinary(law, np.ones((3, 4)), 2 * np.ones((2, 4), np.float64))
+    assert not ordinary(law, np.array([[1.0], [1e5]]))
