@@ -75,6 +75,8 @@ def test_a_channel_that_varies_by_rounding_alone_is_constant(dtype):
     assert np.ptp(x[:, 0]) > 0
     assert fitted_standardisation(x).scale[0] == 1
     assert np.abs(fitted_standardisation(x)(x)[:, 0]).max() < 1e-6
+    x[:, 0] = 1 + 10 * np.finfo(dtype).eps * np.arange(3)  # few digits, but no rounding of one number
+    assert fitted_standardisation(x).scale[0] < 1e-4
 
 
 PLANE = et.actions.linear(et.groups.cyclic(4), [np.linalg.matrix_power([[0, -1], [1, 0]], g) for g in range(4)])

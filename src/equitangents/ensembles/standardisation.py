@@ -27,7 +27,7 @@ from equitangents.nn.layer import Layer
 
 _NESTED = 4  # how many averages and priors may lie around a network
 _HOW = ("each channel", "all channels together", "each channel, not shifted", "all channels together, not shifted")
-_ROUNDING = 16  # units in the last place within which a channel counts as constant
+_ROUNDING = 4  # units in the last place within which a channel counts as constant
 _SAME = 1e-6  # relative to the signals' size: what counts as commuting; a wrong shift or scale is off by its own size
 
 
