@@ -89,9 +89,12 @@ def test_one_at_a_time_and_nothing_is_left(tmp_path):
     for _ in range(2):
         with held(path):
             assert is_locked(path)
+            os.close(free := os.dup(0))
             with pytest.raises(StoreError, match="wait for it"), held(path):
                 pass
-            assert is_locked(path)  # those who were refused took nothing away
+            os.close(still := os.dup(0))
+            assert still <= free, "those who were refused leave no file open"
+            assert is_locked(path)  # and took nothing away
         assert list(tmp_path.iterdir()) == []
 
 

@@ -102,6 +102,12 @@ class TestLaws:
         action, x, g, h = drawn
         np.testing.assert_allclose(action(g, action(h, x)), action(action.group.compose(g, h), x), atol=2e-6)
 
+    def test_no_array_that_it_holds_can_be_changed(self, case):
+        action, x = case
+        action.orbit(x)
+        held = [part for part in vars(action).values() if isinstance(part, np.ndarray)]
+        assert not any(part.flags.writeable for part in held)
+
     def test_identity_and_inverse(self, case):
         action, x = case
         np.testing.assert_allclose(action(action.group.identity, x), x, rtol=1e-6)

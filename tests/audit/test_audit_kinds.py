@@ -94,6 +94,12 @@ def test_intersection_over_union_is_the_counted_one() -> None:
     inside = lambda box: ((grid >= box[:2]) & (grid < box[2:])).all(axis=-1)
     counted = [[(inside(p) & inside(q)).sum() / (inside(p) | inside(q)).sum() for q in second] for p in first]
     assert intersection_over_union(first.astype(float), second.astype(float)) == pytest.approx(np.array(counted))
+    points = np.array([[1.0, 1, 1, 1], [2, 2, 2, 2]])
+    assert np.array_equal(intersection_over_union(points, points), np.eye(2)), "boxes without area"
+    boxes = np.stack([first, first + 0.2])
+    centred = np.concatenate([(boxes[..., :2] + boxes[..., 2:]) / 2, boxes[..., 2:] - boxes[..., :2]], axis=-1)
+    by_corners, by_centres = MatchedBoxes(False).compare(*boxes[:, None]), MatchedBoxes(True).compare(*centred[:, None])
+    assert [*map(pytest.approx, by_corners)] == [*by_centres]
 
 
 def test_sets_of_boxes_are_matched_whatever_their_order() -> None:

@@ -66,7 +66,7 @@ class TestCrossProduct:
         [({}, ["holds"] * 10), ({"infinite": 1e-6}, {0: "fails", 1: "fails"}), ({"spread": 1e-4}, {3: "fails"}),
          ({"common": 1.0}, {4: "fails"}), ({"common": 2.0}, {5: "fails"}), ({"between": 10.0}, {7: "fails"}),
          ({"worst": 0.9}, {6: "fails"}), ({"shift": 1e-6}, {2: "fails"}), ({"plain": 1e-6}, {8: "fails"}),
-         ({"shuffled": 1e-6}, {9: "fails"})],
+         ({"shuffled": 1e-6}, {9: "fails"}), ({"plain": 1.01e-3, "shuffled": 1.01e-3}, ["holds"] * 10)],
     )  # fmt: skip
     def test_claims_follow_their_numbers(self, change, expected):
         found = cross_product_claims(self.settings, self.results(**change))

@@ -13,7 +13,7 @@ from equitangents.actions.compact import check_finite_group
 from equitangents.actions.vectors import LinearAction, channels
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import Group
-from equitangents.groups.group import Subgroup
+from equitangents.groups.group import Subgroup, read_only
 from equitangents.groups.representations import blocks
 
 
@@ -59,7 +59,7 @@ class RestrictedAction(Action):
             channels_last=action.channels_last,
             name=f"{action.name}, of a subgroup",
             action=action,
-            elements=elements,
+            elements=read_only(elements),
         )
 
     action: Action
