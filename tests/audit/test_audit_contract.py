@@ -161,6 +161,8 @@ ROTATED = et.actions.image_rotations(4)
         ({"output_scale": {"energy": "1"}}, InvalidTypeError, r"output_scale\['energy'\] is '1'"),
         ({"output_scale": {"forces": 1.0}}, InvalidArgumentError, r"names \['forces'\]; expected 'f\(x\)'"),
         ({"output_action": 4}, InvalidTypeError, "output_action is 4"),
+        *(({"f": f, "output_action": given}, InvalidTypeError, "output_action has the structure .* one entry for each")
+          for f, given in ((lambda x: (x, x), "images"), (lambda x: x, ("images", None)))),
         ({"output_action": "points"}, InvalidArgumentError, "kind is 'points'; expected 'images'"),
         ({"x": CLOUDS, "action": "SO3", "output_action": "4x9q"}, InvalidArgumentError, "is '4x9q'; expected"),
         ({"f": lambda x: x, "action": ROTATED, "output_action": et.actions.image_dihedral(2)}, InvalidArgumentError,

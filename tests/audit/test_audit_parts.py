@@ -66,6 +66,10 @@ def test_functions_may_be_given_as_layers() -> None:
     section = et.audit(lambda x: summed(np.tanh(x)), "C4", x, layers=[np.tanh, summed], **QUIET).layers
     assert section.guilty is None
     assert not any(layer.broken for layer in section.layers)
+    nearly = lambda x: x * (1 + 1e-5 * w).astype(x.dtype)
+    for dtype, seen in ((np.float32, False), (np.float64, True)):
+        section = et.audit(lambda x: summed(nearly(x)), "C4", x.astype(dtype), layers=[nearly, summed], **QUIET).layers
+        assert section.layers[0].broken is seen, "one part in 100,000 is rounding in single precision only"
     along = et.audit.Batch(np.random.default_rng(0).normal(size=(3, 8, 2)), axis=1)
     first = lambda x: x[0]
     report = et.audit(first, "reversal", along, inputs="sequences", layers=[first], **QUIET)

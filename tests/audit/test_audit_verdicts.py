@@ -42,6 +42,8 @@ def test_a_large_constant_part_does_not_make_a_model_equivariant() -> None:
     assert (report.headline.unit, report.headline.error.estimate.mean) == ("spread", pytest.approx(by_spread))
     assert report.error.estimate.mean == pytest.approx(by_norm), "the old number stays under its name"
     assert report.relative.error_by_spread.estimate.mean == pytest.approx(by_spread)
+    beside = et.audit(lambda x: (f(x), np.ones((len(x), 2))), "C4", IMAGES, **QUIET)
+    assert [o.unit for o in beside.contract.outputs] == ["spread", "norm"], "a constant has no spread"
     assert f"error {100 * by_spread:.3g} %" in report.first_line
     assert "of the spread, noise floor " in report.first_line
     assert shown(report, "error")[1].startswith(f"{100 * by_norm:.3g} %")
@@ -89,6 +91,8 @@ def test_a_violation_below_the_tolerance_is_equivariant_within_it() -> None:
     assert kept.verdict == "equivariant within tolerance"
     assert kept.first_line.startswith("equivariant within tolerance: error 0.3 %")
     assert shown(kept, "tolerance") == ["1 %"]
+    halves = lambda x: (off_by(0.003)(x) + off_by(0.003)(np.rot90(x, 2, (1, 2)))) / 2  # exact under the half turn
+    assert et.audit(halves, "C4", IMAGES, tolerance=0.01, **QUIET).verdict == "equivariant within tolerance"
     beyond = et.audit(off_by(0.03), "C4", IMAGES, tolerance=0.01, **QUIET)
     assert (beyond.verdict, beyond.reason) == ("broken", "above the tolerance")
     near = et.audit(off_by(0.0094), "C4", IMAGES, tolerance=0.01, **QUIET)
