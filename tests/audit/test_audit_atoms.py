@@ -90,7 +90,9 @@ def test_what_the_integrator_adds_is_taken_off_the_drift(monkeypatch: pytest.Mon
     # Verlet's error: an energy that rises in time by the square of the step
     rising = lambda potential, atoms, steps, dt, seed: 100 * dt**2 * (dt * np.arange(steps + 1))
     monkeypatch.setattr(conservation, "run", rising)
-    assert et.audit.atoms(Cluster(), CLUSTERS[:1], "dynamics", **FEW).row("drift").error.mean <= 1e-9
+    for dt in (None, 1e-3, 10):
+        report = et.audit.atoms(Cluster(), CLUSTERS[:1], "dynamics", time_step=dt, **FEW)
+        assert report.row("drift").error.mean <= 1e-9
 
 
 def test_jumps_at_a_cutoff_have_their_known_size() -> None:
@@ -117,6 +119,18 @@ def test_every_symmetry_that_an_energy_lacks_is_named(test: str, energy) -> None
     report = et.audit.atoms(Cluster(energy=energy), CLUSTERS, tests, elements=5, **FEW)
     assert report.row(test, "energy").outcome == "fails"
     assert report.row("permutation" if test != "permutation" else "translation", "forces").outcome == "holds"
+
+
+def test_the_worst_pose_is_named_by_its_angle_and_poses_are_counted_ahead() -> None:
+    frame, planned = Atoms("Cu4", positions=[[0, 0, 0], *2 * np.eye(3)]), []
+    trace = lambda atoms: float(np.trace(atoms.positions[1:] - atoms.positions[0])) / 2  # 3 of the frame at rest
+    ask = {"tests": ["rotation", "reflection"], "elements": 8, "progress": lambda *told: planned.append(told[1]), **FEW}
+    report = et.audit.atoms(Cluster(energy=trace), [frame] * 3, **ask)
+    for test, sign, said in (("rotation", 1, ""), ("reflection", -1, "inversion and ")):
+        row = report.row(test, "energy")
+        turned = sign * (3 - 4e-3 * row.worst)  # 4 atoms, meV
+        assert row.worst_move == f"{said}{np.degrees(np.arccos((turned - 1) / 2)):.1f}°"
+    assert report.evaluations / 2 <= planned[0] <= report.evaluations
 
 
 class Periodic(EMT):

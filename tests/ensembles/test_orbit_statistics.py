@@ -184,6 +184,14 @@ def test_bad_arguments_are_named(fitted, change, error, message):
         model.orbit_statistics(**arguments)
 
 
+@pytest.mark.parametrize("order", [2, 4])
+def test_draws_that_do_not_fit_are_refused_whoever_would_draw_them(fitted, monkeypatch, order):
+    model, x = fitted
+    monkeypatch.setattr(model, "memory_limit", 10**5)
+    with pytest.raises(MemoryLimitError, match=f"2000 draws on 5 orbits of {order} points needs"):
+        model.orbit_statistics(actions.image_rotations(order), x, draws=2000)
+
+
 def test_expected_agreement_keeps_within_what_agreement_can_be():
     draws = np.full((1, 40, 1), 4.0)
     draws[0, 0] = 3.0

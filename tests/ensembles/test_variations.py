@@ -82,6 +82,14 @@ def test_the_untrained_function_of_an_ntk_posterior_is_a_derivative():
         np.testing.assert_allclose(model.predict_members(X)[i], expected, rtol=1e-6, atol=1e-8)
 
 
+def test_a_linear_network_less_its_baseline_is_that_with_drawn_weights_added_to_those_of_hidden_layers():
+    net = nn.Sequential(nn.Flatten(), nn.Dense(3), nn.Dense(2))
+    params = net.init(jax.random.key(0), X.shape[1:])
+    start = NTKPosterior().start(jax.random.key(1), net, params, X.shape[1:], "float32")
+    less = net.apply(params, X) - NTKPosterior().baseline(net, start, X)
+    np.testing.assert_allclose(less, net.apply(jax.tree.map(jax.numpy.add, *start), X), rtol=1e-4, atol=1e-5)
+
+
 def last_layer_descent(member, model, noise, steps, rate):
     """Outputs at ELSEWHERE after `steps` of gradient descent of the last layer alone: a linear model in closed form."""
     init_key, _ = jax.random.split(jax.random.fold_in(jax.random.key(4), member))

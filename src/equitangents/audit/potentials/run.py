@@ -40,6 +40,7 @@ from equitangents.audit.potentials.structures import (
 from equitangents.audit.report.sections import MissingSection
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError, require
 from equitangents.groups import so3
+from equitangents.groups.rotations_of_space import rotation_angle
 from equitangents.keywords import unknown
 from equitangents.progress import Progress, ProgressCallback, callback_of
 from equitangents.validation import check_number
@@ -312,5 +313,4 @@ def _row(q: Quantity, test: str, errors: _Errors, reference: Reference, sampling
 
 
 def _label(R: np.ndarray, sign: int) -> str:
-    degrees = float(np.degrees(np.arccos(np.clip((np.trace(R) - 1) / 2, -1, 1))))
-    return f"{degrees:.1f}°" if sign > 0 else f"inversion and {degrees:.1f}°"
+    return f"{rotation_angle(R):.1f}°" if sign > 0 else f"inversion and {rotation_angle(R):.1f}°"
