@@ -149,6 +149,14 @@ def test_probabilities_of_members_sum_to_one_and_are_0_for_classes_without_an_im
     assert networks.multiplications == 3 * 32 * 4
 
 
+def test_rotated_copies_take_no_further_steps():
+    problem = baselines.BaselineProblem("C4", X.shape[1:], 2, epochs=3, batch=4)
+    flat = X[:, :1, :1] * np.ones((1, 4, 4, 1), np.float32)  # which rotations leave as it is
+    trained = lambda augmented: TrainedNetworks(nn.Sequential(nn.Flatten(), nn.Dense(2)), problem, augmented=augmented)
+    plain, rotated = (trained(each).fit(flat, np.arange(4) % 2).predict(flat) for each in (False, True))
+    np.testing.assert_allclose(rotated, plain, rtol=1e-5)
+
+
 def test_multiplications_in_loops_are_counted_as_often_as_they_run():
     class Repeated:
         def init(self, key, input_shape, dtype="float32"):

@@ -124,6 +124,15 @@ def test_sizes_are_brought_together_and_said(run, tiles):
     assert (status, err.count("\n"), "size is 5" in err) == (2, 1, True)
 
 
+def test_grey_images_beside_coloured_ones_are_taken_as_colours(tiles):
+    coloured = RNG.integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    save("tiles/dark/coloured.png", coloured)
+    found = et.data.load_labelled_images("tiles")
+    assert (found.form.channels, found.notes[0]) == (3, "12 grey images are taken as colours")
+    np.testing.assert_allclose(found.x[-1] * 255, coloured, atol=1e-4)
+    assert np.array_equal(found.x[:-1], np.tile(found.x[:-1, ..., :1], 3))
+
+
 def test_exif_is_followed_and_16_bits_are_in_the_unit_interval(tiles):
     exif = Image.Exif()
     exif[0x0112] = 6

@@ -9,6 +9,7 @@ import pytest
 
 from equitangents import studies
 from equitangents_studies.framework.catalogue import StudyInfo
+from equitangents_studies.framework.progress import Task
 from studies.miniatures import run
 from studies.small import Small
 
@@ -27,11 +28,17 @@ def small(monkeypatch):
 @pytest.fixture(scope="session")
 def finished_miniature(tmp_path_factory):
     """Of the name of a study, its finished miniature; tests leave the folder as it is."""
-    finished = {}
+    finished, step = {}, Task.step
+
+    def within(task, done, total):
+        assert 0 <= done <= total, "progress is a share of all"
+        step(task, done, total)
 
     def of(name):
         if name not in finished:
-            finished[name] = run(name, tmp_path_factory.mktemp(name) / "run")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Task, "step", within)
+                finished[name] = run(name, tmp_path_factory.mktemp(name) / "run")
         return finished[name]
 
     return of

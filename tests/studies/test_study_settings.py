@@ -8,7 +8,7 @@ import pytest
 from equitangents import studies
 from equitangents.errors import EquitangentsError, InvalidTypeError
 from equitangents_studies.framework.study import as_text, changed
-from studies.miniatures import study
+from studies.miniatures import TINY, study
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,6 +98,11 @@ def test_bad_settings_are_named_before_anything_is_written(name, tmp_path):
         with pytest.raises(EquitangentsError, match=message):
             studies.run(name, out=tmp_path / "run", settings=settings, progress=False)
         assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_the_least_settings_that_make_a_study_are_allowed(name):
+    study(name).check(changed(study(name).presets["quick"], TINY[name]), None)
 
 
 RUNS = [path for path in (ROOT / "docs" / "results").glob("*/run.json") if path.parent.name in studies.registry]
