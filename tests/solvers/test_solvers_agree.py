@@ -176,6 +176,12 @@ def test_a_preconditioner_of_higher_rank_takes_fewer_steps():
     assert steps(1) > 1.5 * steps(10) > 4 * steps(60)
 
 
+def test_ranks_grow_with_the_rows_from_the_least_to_the_most_that_is_documented():
+    sizes = (30, 400, 1600, 10**4, 10**8)
+    assert [solvers.PCG().rank_of(n) for n in sizes] == [30, 50, 160, 1000, 1000]
+    assert [solvers.Nystrom().rank_of(n) for n in sizes] == [30, 200, 200, 400, 5000]
+
+
 def test_a_factor_in_single_precision_is_shifted_no_more_than_it_must_be():
     """By the spacing of the largest eigenvalue, or the smallest power of ten of it that is enough."""
     for seed in range(2):
