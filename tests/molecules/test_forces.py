@@ -80,6 +80,16 @@ def test_derivatives_along_directions_are_differences_of_the_kernel_of_two_atoms
     np.testing.assert_allclose(block(0, 0)[:, 0, 1], slope, rtol=1e-4)
 
 
+def test_energies_of_all_molecules_come_first_and_then_the_forces_of_each(monkeypatch, rng):
+    padded = rng.normal(size=(3, 10))
+    monkeypatch.setattr("equitangents.molecules.joint._sides", lambda smooth, molecules: padded)
+    monkeypatch.setattr("equitangents.molecules.joint._blocks", lambda smooth, a, b: np.outer(a, b) * [[[1]], [[2]]])
+    forces = [row[1 : 1 + 3 * atoms] for row, atoms in zip(padded, BATCH.sizes, strict=True)]
+    targets = np.concatenate([padded[:, 0], *forces])
+    for other in (None, BATCH):
+        np.testing.assert_allclose(joint_kernels(None, BATCH, other), np.outer(targets, targets) * [[[1]], [[2]]])
+
+
 @pytest.mark.slow
 def test_joint_covariances_are_symmetric_and_nearly_positive(net, smooth):
     joint = joint_kernels(smooth, BATCH)
