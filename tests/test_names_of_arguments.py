@@ -76,6 +76,11 @@ def test_arguments_have_one_name_in_every_subpackage(subpackage):
             assert not other, f"{subpackage}.{name}: {[SAME_AS[p] for p in other]}"
 
 
+def test_layers_show_their_own_arguments():
+    assert list(inspect.signature(et.nn.AvgPool).parameters) == ["window", "stride", "padding"]
+    assert list(inspect.signature(et.nn.LeakyRelu).parameters) == ["negative_slope"]
+
+
 class TestProgress:
     def test_is_a_line_or_a_function(self, tmp_path, capsys, monkeypatch):
         monkeypatch.setattr("equitangents.progress._REPORTED", 0.0)

@@ -198,6 +198,8 @@ def test_the_way_that_counts_the_least_work_is_taken():
     known = structure(f, wide, X)
     assert cheapest(4, 4, known, "mean") == known
     assert cheapest(10**6, 10**6, known, "mean") is None
+    scaled = structure(lambda p, x: f({name: 0.5 * v for name, v in p.items()}, x), wide, X)
+    assert scaled.products == known.products
 
     def convolved(params, x):
         return jnp.einsum("nij,jo->no", jnp.tanh(x[:, :, None] * jnp.ones((1, 1, 2)) @ params["w"]), params["v"])

@@ -1,5 +1,7 @@
 """Kernels at finite width to first order: closed forms of linear networks, laws, and sampled networks."""
 
+import importlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,8 @@ import equitangents as et
 from equitangents import precision
 from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.kernels import finite_width
+
+library = importlib.import_module("equitangents.kernels.finite_width")
 
 N = et.nn
 
@@ -57,6 +61,16 @@ def test_the_diagonal_of_scale_invariant_networks_has_no_correction(phi, rng):
     assert np.max(np.abs(np.diag(k.ntk_correction))) == 0
     assert np.max(np.abs(np.diag(k.nngp_correction))) == 0
     assert np.min(np.abs(k.ntk_correction[np.triu_indices(4, 1)])) > 0
+
+
+@pytest.mark.parametrize("phi", [N.Erf(), N.Gelu(), N.Sin(), N.Cos(), N.LeakyRelu(0.3)])
+def test_forms_that_are_differentiated_are_those_of_the_dual_functions(phi):
+    dual = phi.dual
+    forms = library._kink(dual.slope) if phi == N.LeakyRelu(0.3) else library._smooth(library._SMOOTH[type(dual)])
+    with precision.scope(np.float64):
+        for at in ((-0.6, 0.3, 1.7), (0.4, 1.2, 0.9)):
+            found, expected = [form(*at) for form in forms], dual.covariance(*map(jnp.asarray, at))
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_corrections_and_variances_are_proportional_to_one_over_the_width(rng):

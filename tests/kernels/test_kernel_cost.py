@@ -133,6 +133,15 @@ def test_pairs_of_positions_count_all_pairs():
     assert any("mixes pair offsets" in note for note in found.notes)
 
 
+def test_features_at_points_count_all_pairs_of_points():
+    """Two functions a pair of points in each of 6 pairs and 3 inputs alone, and K and Θ from either side in 2 rings."""
+    conv, gate = nn.SteerableConv("1x0", radii=(0.0, 1.0)), nn.GatedNonlinearity(nn.Erf())
+    net = nn.Sequential(nn.PointCloud("SO(2)", "1x0"), conv, gate, nn.SteerablePool(), nn.SteerableDense("1x0"))
+    found = net.kernel_cost((4, 3), 3)
+    assert (found.pairs, found.element_layers) == (6, (6 + 3) * 2 * 4**2)
+    assert found.multiply_adds == (6 + 3) * 2 * 2 * 2 * 4**3
+
+
 def roto_translations(reflections, window):
     group = et.groups.wallpaper(rotations=4, reflections=reflections, shape=(8, 8))
     hidden = [nn.Lift(group, 1, window=window), nn.Relu(), nn.GroupConv(1, window=window), nn.Relu()]

@@ -17,7 +17,7 @@ from equitangents.kernels.random_features import random_features
 library = importlib.import_module("equitangents.kernels.random_features")
 
 GAIN = 2**0.5
-P4 = et.groups.wallpaper(4, False, (3, 3))
+P2, P4 = (et.groups.wallpaper(n, False, (3, 3)) for n in (2, 4))
 ROTATIONS = et.actions.image_rotations(4)
 CONV, RELU, DENSE = nn.Conv(1, (3, 3), W_std=GAIN, b_std=0.2), nn.Relu(), nn.Dense(1)
 FLAT, MEAN = (nn.Flatten(), DENSE), (nn.GlobalAvgPool(), nn.Dense(1, b_std=0.1))
@@ -160,15 +160,21 @@ def test_features_of_an_orbit_average_are_means_over_the_orbit(name, rng):
     np.testing.assert_allclose(average.transform(ROTATIONS(1, x)), literal, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.slow
-def test_features_of_a_group_network_are_invariant(rng):
-    action = et.actions.grid(P4)
-    for name in ("group", "group, folded"):
-        net, shape = NETWORKS[name]
-        x = rng.standard_normal((2, *shape))
-        made = random_features(net, 64)
-        for g in range(0, P4.order, 13):
-            np.testing.assert_allclose(made.transform(action(g, x)), made.transform(x), rtol=1e-9, atol=1e-12)
+@pytest.mark.quick(1)
+@pytest.mark.parametrize(
+    ("group", "net"),
+    [
+        (P2, nn.Sequential(nn.Lift(P2, 1, (3, 3)), RELU, nn.GroupPool())),
+        (P4, NETWORKS["group"][0]),
+        (P4, NETWORKS["group, folded"][0]),
+    ],
+    ids=["folded in two", "group", "folded in four"],
+)
+def test_features_of_a_group_network_are_invariant(group, net, rng):
+    action, made = et.actions.grid(group), random_features(net, 64)
+    x = rng.standard_normal((2, 3, 3, 1))
+    for g in range(0, group.order, 7):
+        np.testing.assert_allclose(made.transform(action(g, x)), made.transform(x), rtol=1e-9, atol=1e-12)
 
 
 def test_a_network_without_a_tangent_kernel_has_features_of_the_other(rng):
@@ -227,6 +233,12 @@ def test_sums_that_read_the_mean_of_inputs_are_refused_and_others_right(block, c
 
 def test_memory_is_planned_for_the_layer_with_the_most_positions():
     pooled = nn.Sequential(
-        nn.Conv(3, 3), nn.Relu(), nn.AvgPool(4), nn.Conv(3, 1), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1)
+        nn.Conv(3, 3, 2, "zero"), nn.Relu(), nn.AvgPool(2), nn.Conv(3, 1), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1)
     )
     assert library._most_positions(pooled.lower((8, 8, 1))[1]) == 64
+    assert library._most_positions(NETWORKS["group"][0].lower((3, 3, 1))[1]) == P4.order
+
+
+def test_every_number_of_channels_is_the_product_of_two_factors_as_near_as_can_be():
+    for width in range(1, 200):
+        assert library.factors(width) == max((d, width // d) for d in range(1, 15) if width % d == 0 and d * d <= width)

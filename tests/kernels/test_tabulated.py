@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from equitangents import nn
 from equitangents.kernels import scales
+from equitangents.kernels.duals.quadrature import disagreement
 from equitangents.kernels.engines.cpu import tabulated
 from examples import examples
 from laws.networks import network
@@ -97,6 +98,14 @@ def test_vectors_are_the_double_integral(name):
     np.testing.assert_allclose(found.ntk, value + k * steepness, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(net.kernel_diagonal(x).ntk, np.diag(found.ntk), rtol=1e-12)
     np.testing.assert_allclose(net.kernel(x, x[:2]).ntk, found.ntk[:, :2], rtol=1e-12)
+
+
+def test_doubt_of_an_integral_at_a_variance_is_that_of_the_scaled_function_at_variance_one():
+    scaled = lambda r: lambda z: (np.abs(r * z - 0.3), r * np.sign(r * z - 0.3))
+    q = np.array([0.02, 0.5, 3.0, 40.0])
+    expected = [disagreement(scaled(r), np.ones(1))[0] for r in np.sqrt(q)]
+    assert np.min(expected) >= 1e-4
+    np.testing.assert_allclose(disagreement(scaled(1.0), q), expected, rtol=1e-9)
 
 
 def left_out(x1, x2, known):

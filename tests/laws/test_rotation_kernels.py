@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equitangents import groups, nn, sphere
+from equitangents.kernels.rotations import Accuracy, choose, closed_nodes
 from oracles import literal_rotations as literal
 
 SO3 = groups.so3
@@ -119,6 +120,25 @@ def test_o3_is_the_parity_average_of_so3():
     average = (rotations.kernel(c, c).ntk + rotations.kernel(c, mirrored).ntk) / 2
     assert np.allclose(full.kernel(c, c).ntk, average, rtol=1e-12)
     assert np.allclose(full.kernel(c, mirrored).ntk, average, rtol=1e-12)
+
+
+@pytest.mark.parametrize("group", [SO3(3), groups.o3(3), groups.octahedral()], ids=["SO(3)", "O(3)", "octahedral"])
+def test_rotations_are_closed_under_inversion_and_their_means_are_those_of_the_group(group):
+    turns, weights = closed_nodes(group, 3)
+    assert np.sum(weights) == pytest.approx(1, rel=1e-12)
+    np.testing.assert_allclose(np.einsum("n,nij->ij", weights, turns), 0, atol=1e-12)
+    products = np.einsum("n,nij,nkl->ikjl", weights, turns, turns)
+    np.testing.assert_allclose(products, np.multiply.outer(np.eye(3), np.eye(3)) / 3, atol=1e-12)
+    gaps = np.abs(turns.mT[:, None] - turns).max(axis=(2, 3))
+    assert np.max(gaps.min(axis=1)) <= 1e-12
+    np.testing.assert_allclose(weights[gaps.argmin(axis=1)], weights, rtol=1e-12)
+
+
+def test_a_resolution_that_is_set_has_the_error_of_one_two_thirds_as_fine():
+    values = lambda r: (np.full(2, 1 - 1 / r), np.full(2, 2.0))
+    found = choose(Accuracy(1e-3, resolution=6), (), values, 1, 0.0)
+    assert found.error == pytest.approx((1 / 4 - 1 / 6) / (1 - 1 / 6))
+    assert choose(Accuracy(1e-3, resolution=1), (), lambda r: values(2 * r), 1, 0.0).error == pytest.approx(3 / 7)
 
 
 def test_layers_after_pooling():

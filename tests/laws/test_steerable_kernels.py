@@ -257,6 +257,14 @@ def test_kernels_of_branches_on_points_are_literal_sums_and_move():
     check_outputs_move(net, x, group, outputs, seed=3)
 
 
+def test_kernels_of_one_layer_are_literal_sums():
+    group, rings, end = "O(2)", ((1.0,), 0.7), (nn.SteerablePool(), nn.SteerableDense("1x1", W_std=1.1))
+    conv = nn.SteerableConv("1x1", *rings, W_std=1.3)
+    net = nn.Sequential(nn.PointCloud(group, INPUTS[group]), conv, nn.NormNonlinearity(BUMP), *end)
+    norm = "norm", BUMP.coefficients, BUMP.rates
+    check_literal(group, net, [("conv", "1x1", *rings, 1.3, 0.0), norm, ("mean",), ("dense", "1x1", 1.1, 0.0)], "1x1")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("group", "kind"), [(g, kind) for kind, case in CASES.items() for g in case[2]])
 def test_kernels_are_literal_sums(group, kind):

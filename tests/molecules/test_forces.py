@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from equitangents import groups, nn
+from equitangents import groups, nn, precision
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.molecules import MoleculeRegressor, kernels
 from equitangents.molecules.joint import TargetLayout, joint_kernels
@@ -63,6 +63,31 @@ def test_covariances_are_derivatives_of_the_kernel(smooth):
             4 * STEP**2
         )
         np.testing.assert_allclose(blocks[:, 1 + a, 1 + b] / scale, both / scale, rtol=0, atol=1e-4)
+
+
+def test_derivatives_along_directions_are_differences_of_the_kernel_of_two_atoms(rng):
+    net = nn.Sequential(nn.SphereLift(groups.octahedral(), 2), nn.Erf(), nn.GroupPool(), nn.Dense(1, b_std=0.2))
+    smooth, pair = kernel_for_forces(net, BATCH, SIGNALS), (np.zeros(1, int), np.zeros(1, int), np.ones(1))
+    (c, d), (t, u) = rng.normal(size=(2, 2, 1, *SIGNALS(BATCH).signals.shape[1:]))
+
+    def block(s, r):
+        with precision.scope(np.float64):
+            return np.asarray(smooth.blocks(c + s * t, t[None], d + r * u, u[None], pair))
+
+    along = (block(STEP, 0)[:, :1] - block(-STEP, 0)[:, :1]) / (2 * STEP)  # of the value and of its slope in d
+    np.testing.assert_allclose(block(0, 0)[:, 1:], along, rtol=1e-4)
+    slope = (block(0, STEP)[:, 0, 0] - block(0, -STEP)[:, 0, 0]) / (2 * STEP)
+    np.testing.assert_allclose(block(0, 0)[:, 0, 1], slope, rtol=1e-4)
+
+
+def test_energies_of_all_molecules_come_first_and_then_the_forces_of_each(monkeypatch, rng):
+    padded = rng.normal(size=(3, 10))
+    monkeypatch.setattr("equitangents.molecules.joint._sides", lambda smooth, molecules: padded)
+    monkeypatch.setattr("equitangents.molecules.joint._blocks", lambda smooth, a, b: np.outer(a, b) * [[[1]], [[2]]])
+    forces = [row[1 : 1 + 3 * atoms] for row, atoms in zip(padded, BATCH.sizes, strict=True)]
+    targets = np.concatenate([padded[:, 0], *forces])
+    for other in (None, BATCH):
+        np.testing.assert_allclose(joint_kernels(None, BATCH, other), np.outer(targets, targets) * [[[1]], [[2]]])
 
 
 @pytest.mark.slow

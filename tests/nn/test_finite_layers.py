@@ -50,10 +50,12 @@ def test_convolution_is_the_sum_over_its_window(shape, window, stride, padding, 
     np.testing.assert_allclose(y, expected.reshape(2, *out, 4), rtol=1e-12, atol=1e-12)
 
 
-def test_means_and_flattening(rng):
+def test_means_sums_and_flattening(rng):
     x = rng.standard_normal((2, 5, 4, 3))
     np.testing.assert_allclose(run(nn.GlobalAvgPool(), x=x)[0], x.mean(axis=(1, 2)), rtol=1e-6)
     np.testing.assert_allclose(run(nn.Flatten(), x=x)[0], x.reshape(2, -1), rtol=1e-6)
+    blocks = x[:, :4, :3].reshape(2, 2, 2, 1, 3, 3)
+    np.testing.assert_allclose(run(nn.SumPool((2, 3)), x=x)[0], blocks.sum((2, 4)), rtol=1e-6)
 
 
 def test_residual_adds_its_input(rng):

@@ -80,7 +80,14 @@ def test_masks_without_a_smaller_input_are_refused_where_windows_need_one():
 
 
 @pytest.mark.parametrize(
-    "layer", [nn.Conv(3, 4), nn.Conv(3, 3, 2, "zero"), nn.AvgPool(3, 2, "circular"), nn.AvgPool(3, 2, "zero")]
+    "layer",
+    [
+        nn.Conv(3, 4),
+        nn.Conv(3, 3, 2, "zero"),
+        nn.AvgPool(3, 2, "circular"),
+        nn.AvgPool(3, 2, "zero"),
+        nn.Residual(nn.Conv(3, 4)),
+    ],
 )
 def test_windows_that_differ_between_masked_inputs_are_refused(layer):
     net, x = nn.Sequential(nn.Dense(3), layer, nn.GlobalAvgPool(), nn.Dense(1)), masked(LINES, SIZES)

@@ -10,7 +10,7 @@ import pytest
 import equitangents as et
 from equitangents import errors, nn
 from equitangents.kernels.runs import steerable
-from equitangents.steerable import GaussianSum
+from equitangents.steerable import Features, GaussianSum
 from equitangents.steerable.gaussian_sum import mean_square
 from equitangents.steerable.harmonics import samples
 
@@ -128,9 +128,13 @@ def test_linear_networks_have_the_kernels_of_mean_features():
     np.testing.assert_array_equal(numbers.ntk, numbers.ntk.T)
     u, quarter = mean[:, 2:], np.array([[0.0, -1.0], [1.0, 0.0]])
     outer = np.einsum("ia,jb->ijab", u, u)
-    vectors = nn.Sequential(*begin, nn.SteerableDense("1x1")).kernel(x)
+    turning = nn.Sequential(*begin, nn.SteerableDense("1x1"))
+    vectors = turning.kernel(x)
     np.testing.assert_allclose(vectors.nngp, (outer + quarter @ outer @ quarter.T) / 2, atol=1e-14)
     assert (vectors.nngp == vectors.nngp.transpose(1, 0, 3, 2)).all()
+    with jax.enable_x64(True):
+        traced = jax.jit(lambda a: turning.kernel(a, a[:2]).nngp)(jnp.asarray(x))
+    np.testing.assert_allclose(traced, vectors.nngp[:, :2], atol=1e-14)
 
 
 def test_groups_are_named_or_given_as_objects():
@@ -144,6 +148,18 @@ def test_vectors_near_zero_are_multiplied_by_the_slope_of_the_function_of_their_
     moved = lambda v: layer.apply((), jnp.concatenate([jnp.zeros(2), v])[None, None], signal)[0, 0, 2:]
     for v in (jnp.zeros(2), jnp.array([1e-3, -2e-3])):
         assert np.allclose(jax.jit(jax.jacobian(moved))(v), 0.3 * np.eye(2), atol=1e-4)
+
+
+@pytest.mark.parametrize(("group", "features"), [("SO(2)", "2x0+2x1+2x2"), ("O(3)", "2x0e+2x1o")])
+def test_functions_of_a_signal_are_taken_of_the_sum_of_its_degrees(group, features, rng):
+    """x leaves it as it is; the mean of its square is the sum of the mean squares of its degrees."""
+    features = Features(features, group)
+    values = {kind: rng.normal(size=(2, kind.dimension)) for kind in features.irreps}
+    with jax.enable_x64(True):
+        same, square = (nn.FourierNonlinearity(nn.Monomial(n)).moved(features, values) for n in (1, 2))
+    for kind in values:
+        np.testing.assert_allclose(same[kind], values[kind], atol=1e-13)
+    np.testing.assert_allclose(square[features.irreps[0]][:, 0], sum((v**2).sum(1) for v in values.values()))
 
 
 def test_pairs_that_run_at_once_take_no_more_than_is_planned():

@@ -110,6 +110,20 @@ def test_training_inputs_are_fitted_and_the_largest_learning_rate_is_that_of_des
     assert predict.max_learning_rate(DD.ntk, y_train_size=12, momentum=0.9) == pytest.approx(1.9 * 24 / largest)
 
 
+def test_compiled_predictions_are_those_of_their_own_inputs_and_leave_nothing_behind():
+    def inverse(x1, x2, get, **_):
+        return 1 / (1 + jnp.sum((x1[:, None] - (x1 if x2 is None else x2)) ** 2, axis=2))
+
+    start = lambda x: predict.gradient_descent_mse_ensemble(inverse, x, Y)
+    x, test = RNG.normal(size=(6, 3)), RNG.normal(size=(3, 3))
+    compiled = jax.jit(lambda x: start(x)(2.5, x_test=test, get="ntk"))
+    for train in (x, 2 * x):
+        assert np.max(np.abs(compiled(train) - start(train)(2.5, x_test=test, get="ntk"))) <= 1e-6
+    run = start(x)
+    first = jax.jit(lambda test: run(2.5, x_test=test, get="ntk"))(test)
+    assert np.max(np.abs(first - run(2.5, x_test=test, get="ntk"))) <= 1e-6
+
+
 def test_what_has_no_counterpart_names_our_own_way():
     with pytest.raises(ShapeError, match=r"expected \(6, 6, 2, 2\).*trace_axes"):
         predict.gradient_descent(None, DD.ntk, Y, trace_axes=())

@@ -11,7 +11,7 @@ import pytest
 
 import equitangents as et
 from equitangents import nn, stax
-from equitangents.errors import InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
 X = np.random.default_rng(1).normal(size=(4, 5, 2))
 
@@ -73,13 +73,30 @@ def test_inputs_given_twice_are_one_set_and_their_negatives_another():
     assert np.allclose(one.nngp, twice.nngp, rtol=1e-6)
 
 
-@pytest.mark.parametrize("axes", [{"batch_axis": 1, "channel_axis": 0}, {"batch_axis": 1}])
-def test_outputs_have_the_axes_of_inputs(axes):
+@pytest.mark.parametrize(
+    ("axes", "order"),
+    [
+        ({"batch_axis": 1, "channel_axis": 0}, (2, 0, 1)),
+        ({"batch_axis": 1}, (1, 0, 2)),
+        ({"channel_axis": -2}, (0, 2, 1)),
+    ],
+)
+def test_outputs_have_the_axes_of_inputs(axes, order):
     usual, turned = stax.Dense(3), stax.Dense(3, **axes)
-    x = X if "channel_axis" not in axes else X[:, 0]
-    back = (1, 0) if x.ndim == 2 else (1, 0, 2)
-    _, params = turned.init_fn(jax.random.key(0), x.transpose(back).shape)
-    assert np.allclose(turned.apply_fn(params, x.transpose(back)), usual.apply_fn(params, x).transpose(back), atol=1e-6)
+    x = X.transpose(order)
+    _, params = turned.init_fn(jax.random.key(0), x.shape)
+    assert np.allclose(turned.apply_fn(params, x), usual.apply_fn(params, X).transpose(order), atol=1e-6)
+
+
+def test_layers_read_the_axes_that_the_one_before_gives_and_branches_those_of_their_input():
+    gone = stax.parallel(*(pool(channel_axis=1) for pool in (stax.GlobalAvgPool, stax.GlobalSumPool)))
+    triple = stax.serial(stax.Dense(4, channel_axis=1), stax.Relu(), stax.FanOut(2), gone, stax.FanInConcat())
+    _, params = triple.init_fn(jax.random.key(0), (4, 2, 5))
+    found = triple.apply_fn(params, X.transpose(0, 2, 1))
+    mean = np.maximum(X @ params[0]["w"] / 2**0.5, 0).mean(axis=1)
+    assert np.allclose(found, np.concatenate([mean, 5 * mean], axis=1), atol=1e-5)
+    with pytest.raises(InvalidArgumentError, match="channel_axis"):
+        stax.serial(stax.Dense(4, channel_axis=1), stax.Relu(), stax.Dense(3, batch_axis=1)).kernel_fn(X)
 
 
 def test_masks_and_graphs_come_as_arguments():

@@ -149,6 +149,15 @@ def test_claims_on_other_ensembles_are_ours_but_for_one():
     assert [v.kind for v in STUDIES["others"]()] == ["ours"] * 3 + ["source"] + ["ours"]
 
 
+def test_other_ensembles_train_at_a_share_of_the_largest_rate_and_change_from_the_input_as_it_is(rng):
+    few = other_ensembles.OtherEnsemblesSettings(lattice=2, train_spins=3, test_spins=2, hidden_layers=1, rate=0.25)
+    problem = other_ensembles._EnsembleProblem(few)
+    assert problem.rate == problem.plain.max_learning_rate_ / 4 > 0
+    outputs = rng.normal(size=(2, 3, 4, 5))
+    expected = np.concatenate([outputs[:, :, g] - outputs[:, :, 0] for g in (1, 2, 3)], axis=-1)
+    np.testing.assert_array_equal(problem.changes(outputs), expected)
+
+
 def exchanged(distance):
     settings = mlp_to_gcnn.MlpToGcnnSettings(
         times=(1.0,), widths=(8, 16), draws=6, trained_widths=(4,), members=6, steps=(0, 1)

@@ -15,7 +15,7 @@ from equitangents_studies import gaussian_vs_uniform as laws
 from equitangents_studies import symmetry_breaking_path as along
 from equitangents_studies import symmetry_groups as groups
 from equitangents_studies.common.system_runs import draw_accuracies, load_system_images, predicted
-from equitangents_studies.finite_width_vec import GROUPS, INFERENCES, VecWidthResults, VecWidthSettings, claims
+from equitangents_studies.finite_width_vec import GROUPS, INFERENCES, VecWidthResults, VecWidthSettings, _table, claims
 from equitangents_studies.learning_curves.settings import (
     FEATURE_RIDGES,
     CurveSettings,
@@ -197,6 +197,13 @@ def test_a_claim_follows_its_numbers(change, expected):
     found = claims(VEC_SETTINGS, made(**change))
     follow(found, expected)
     assert [claim.kind for claim in found] == ["source"] * 6 + ["ours"] * 2 + ["source"]
+
+
+def test_the_table_has_a_row_for_every_way_to_train_and_two_at_infinite_width():
+    found = _table(VEC_SETTINGS, made())
+    ways = [f"{how}, {group}" for how in INFERENCES for group in GROUPS]
+    assert [row[0] for row in found.rows] == [*ways, *(f"{one}, {g}" for g in GROUPS for one in ("NTK", "one draw"))]
+    assert {len(row) for row in found.rows} == {len(found.header)}
 
 
 def test_draws_are_compared_with_networks_at_the_end_and_the_mean_with_their_best():

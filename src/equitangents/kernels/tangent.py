@@ -156,7 +156,7 @@ def _scales(eqn: Any, known: dict[int, Any]) -> bool:
     if eqn.primitive.name != "mul" or len(known) != 1:
         return False
     (side,) = known
-    return eqn.invars[1 - side].aval.shape == () and eqn.outvars[0].aval == eqn.invars[side].aval
+    return eqn.invars[1 - side].aval.shape == ()
 
 
 def _plain(eqn: Any) -> bool:

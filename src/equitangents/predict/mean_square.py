@@ -141,16 +141,19 @@ def gradient_descent_mse_ensemble(
     flow = Flow(learning_rate, int(np.prod(layout.shape)))
 
     def train(name: str) -> Tree:
-        if name not in kernels:
-            kernels[name] = checked("the kernel", kernel_fn(x_train, None, name, **kernel_fn_train_train_kwargs))
-            layout.check("the training kernel", kernels[name], train=True)
-        return kernels[name]
+        if name in kernels:
+            return kernels[name]
+        found = checked("the kernel", kernel_fn(x_train, None, name, **kernel_fn_train_train_kwargs))
+        layout.check("the training kernel", found, train=True)
+        if not precision.is_traced(found):  # a traced one is of one program alone
+            kernels[name] = found
+        return found
 
     def spectrum(name: str, kernel: Tree, dtype: Tree) -> Spectrum:
         if name in spectra:
             return spectra[name]
         found = decomposed(layout.matrix(np.asarray(kernel)), dtype, diag_reg, diag_reg_absolute_scale)
-        if not precision.is_traced(kernels[name]):
+        if name in kernels:
             spectra[name] = found
         return found
 
@@ -170,7 +173,8 @@ def gradient_descent_mse_ensemble(
                 )
         outcomes = []
         for name in names:
-            kernel, dtype = train(name), precision_of(kernels[name])
+            kernel = train(name)
+            dtype = precision_of(kernel)
 
             def run(t: Tree, y: Tree, kernel: Tree, nngp: Tree, k: Tree, k_nngp: Tree, prior: Tree, name: str = name,
                     dtype: Tree = dtype) -> tuple[np.ndarray, ...]:  # fmt: skip

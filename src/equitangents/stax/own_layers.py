@@ -17,7 +17,7 @@ from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.kernels import duals
 from equitangents.kernels.engines.reference.windows import window_averages
-from equitangents.kernels.operations import DualActivation, FrozenArray, Operation, Pool
+from equitangents.kernels.operations import DualActivation, FrozenArray, Operation
 from equitangents.kernels.structured import Mix
 from equitangents.nn.layer import ByRun, Nonlinearity, ParameterFree, Signal, Structure
 from equitangents.stax.missing import only
@@ -96,9 +96,7 @@ class InnerPool(ByRun, ParameterFree):
 
     def lower(self, signal: Signal) -> tuple[Operation, ...]:
         """The pool, and a factor at each position."""
-        pools = self.pool.lower(signal)
-        assert not isinstance(pools[0], Pool) or pools[0].box is not None
-        return (*pools, Mix(FrozenArray(np.diag(self._factors(signal)))))
+        return (*self.pool.lower(signal), Mix(FrozenArray(np.diag(self._factors(signal)))))
 
 
 @dataclass(frozen=True)
