@@ -18,8 +18,8 @@ PRESETS = presets(  # readout=pool: of all positions narrow networks hardly lear
     "recorded_epochs=0,1,2,4,7,10 infinite_train=300",
     desk="pixels=32 train_images=1500 test_images=500 foreign_images=400 members=30 channels=24,24,24 epochs=15 "
     "recorded_epochs=0,1,2,4,7,10,15 infinite_train=1000 readout=flatten",
-    desk_pooled="train_images=600 test_images=300 foreign_images=150 members=40 channels=24,24 narrow=6,6 epochs=40 "
-    "recorded_epochs=0,1,2,5,10,20,30,40 infinite_train=600",
+    desk_pooled="train_images=1200 test_images=500 foreign_images=300 members=40 channels=24,24 narrow=6,6 epochs=40 "
+    "recorded_epochs=0,1,2,5,10,20,30,40 infinite_train=1200",
     paper="data=nct_crc_he train_images=none test_images=none foreign_images=400 members=100 channels=64,64,64 "
     "batch=128 epochs=20 recorded_epochs=0,1,2,3,5,7,10,15,20 infinite_train=2000 pixels=none",
 )
