@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -129,9 +128,7 @@ def _integrated(
         return jax.tree.map(lambda v: time * v, found)
 
     def at(time: Tree) -> Tree:
-        ends = odeint(
-            partial(speed), start, jnp.array([0.0, 1.0], y.dtype), rate * time, rtol=_TOLERANCE, atol=_TOLERANCE
-        )
+        ends = odeint(speed, start, jnp.array([0.0, 1.0], y.dtype), rate * time, rtol=_TOLERANCE, atol=_TOLERANCE)
         return jax.tree.map(lambda v: v[-1], ends)
 
     start = (f, {} if friction is None else q)

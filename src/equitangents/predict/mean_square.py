@@ -79,7 +79,10 @@ def _outputs(
     train, test = [], []
     matrix = None if cross is None else layout.matrix(np.asarray(cross, np.float64))
     for time in _times(t):
-        check_time(spectrum, flow.rate, time, needed=cross is not None)
+        if not time >= 0:
+            raise InvalidArgumentError("t", time, remedy="times are ≥ 0, and None is infinite time")
+        if cross is not None:  # long times need all of a singular kernel
+            spectrum.check_known(flow.rate, time)
         if train_0 is not None:
             left = spectrum.vectors @ (flow.decay(spectrum.eigenvalues, time)[:, None] * rows)
             train.append(y if t is None else y - layout.outputs(left, layout.shape))
@@ -93,14 +96,6 @@ def _outputs(
 def _times(t: Tree) -> Sequence[float] | np.ndarray:
     """All times as a sequence; None is infinite time."""
     return [np.inf] if t is None else np.asarray(t, np.float64).ravel()
-
-
-def check_time(spectrum: Spectrum, rate: float, time: float, *, needed: bool) -> None:
-    """Raise if a time is negative, or too long for a singular kernel."""
-    if not time >= 0:
-        raise InvalidArgumentError("t", time, remedy="times are ≥ 0, and None is infinite time")
-    if needed:
-        spectrum.check_known(rate, time)
 
 
 def max_learning_rate(

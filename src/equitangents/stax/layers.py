@@ -22,6 +22,49 @@ from equitangents.stax.missing import only
 from equitangents.stax.tree import Axes, Pattern
 from equitangents.stax.triples import StaxLayer, triple
 
+__all__ = [
+    "ABRelu",
+    "Abs",
+    "Aggregate",
+    "AggregateImplementation",
+    "AttentionMechanism",
+    "AvgPool",
+    "Conv",
+    "ConvLocal",
+    "Cos",
+    "Dense",
+    "Dropout",
+    "Elementwise",
+    "ElementwiseNumerical",
+    "Erf",
+    "Exp",
+    "ExpNormalized",
+    "FanInConcat",
+    "FanInSum",
+    "FanOut",
+    "Flatten",
+    "Gabor",
+    "Gaussian",
+    "Gelu",
+    "GlobalAvgPool",
+    "GlobalSelfAttention",
+    "GlobalSumPool",
+    "Hermite",
+    "Identity",
+    "LayerNorm",
+    "LeakyRelu",
+    "Monomial",
+    "Polynomial",
+    "PositionalEmbedding",
+    "Rbf",
+    "RectifiedMonomial",
+    "Relu",
+    "Sigmoid_like",
+    "Sign",
+    "Sin",
+    "SumPool",
+]
+
 _PADDINGS = {"SAME": "zero", "VALID": "valid", "CIRCULAR": "circular"}
 
 
