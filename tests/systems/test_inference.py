@@ -77,6 +77,14 @@ def test_nn_and_nn_plus_are_those_of_the_source() -> None:
     assert (plus.c, plus.weight_decay) == (8, 1e-7)
 
 
+def test_updates_go_against_velocity_which_the_gradient_and_the_penalty_change() -> None:
+    rule, at, gradient = descent._rule(0.5, 0.1), jnp.array([2.0, -1.0]), jnp.array([0.5, 0.25])
+    state = (*rule.init(at)[:-1], descent._Rate(jnp.array(0.3)))
+    for velocity in (gradient + 0.1 * at, 1.5 * (gradient + 0.1 * at)):
+        step, state = rule.update(gradient, state, at)
+        np.testing.assert_allclose(step, -0.3 * velocity, rtol=1e-6)
+
+
 @pytest.mark.slow
 def test_steps_are_those_of_momentum_on_the_source_s_loss(data: Any) -> None:
     """(1/2KN) Σ |f − y|² + (λ/2) Σ |θ|², written out; one batch of all samples."""

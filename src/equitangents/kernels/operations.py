@@ -87,7 +87,7 @@ class Operation:
     By default it mixes pair offsets, reads one position at a time, and holds no other operations.
     """
 
-    label: ClassVar[str]  # how messages name it, where that is not its class
+    label: ClassVar[str]  # how messages name it, if it is structured
 
     is_positional: ClassVar[bool] = False  # it reads several positions, or distinguishes them, without pooling them
     needs_variances: ClassVar[bool] = False  # its result does not depend on K only
@@ -117,11 +117,6 @@ class Operation:
     affine: ClassVar[Any] = None  # the `Affine` that it is: the weights and bias of a linear layer
     held: ClassVar[tuple[tuple[Any, ...], ...]] = ()  # the lists of operations that it holds, one for each branch
     residual: ClassVar[tuple[Any, ...] | None] = None  # operations whose result is added to the field, if that is all
-
-    @property
-    def name(self) -> str:
-        """Name of the operation in messages."""
-        return getattr(self, "label", type(self).__name__)
 
     @property
     def shares(self) -> tuple[float, ...] | None:

@@ -153,10 +153,6 @@ class Actions(tuple["LeafAction | None", ...]):
         parts = [still(x) if a is None else a.orbit(elements, x) for a, x in zip(self, arrays, strict=True)]
         yield from (list(leaves) for leaves in zip(*parts, strict=True))
 
-    def moved(self, arrays: Iterable[Any]) -> list[np.ndarray]:
-        """The arrays that the group moves."""
-        return [x for a, x in zip(self, arrays, strict=True) if a is not None]
-
     def differences(self, a: Iterable[np.ndarray], b: Iterable[np.ndarray]) -> Float[np.ndarray, "arrays n"]:
         """‖a − b‖ of every array and input."""
         return np.array([differences(x, y, by) for x, y, by in zip(a, b, self.comparisons, strict=True)])

@@ -141,7 +141,7 @@ def obstacle(plan: OffsetPlan | PairPlan) -> str | None:
     for stage in plan.stages:
         for op, before, after in zip(stage.steps, stage.levels[:-1], stage.levels[1:], strict=True):
             if not (op.stays or _fits_windows(op, before, after)):
-                return f"it has no {op.name} of this kind"
+                return f"it has no {type(op).__name__} of this kind"
     for op in plan.vector:
         if isinstance(op, Decouple) or not op.stays:
             return f"it has no {type(op).__name__} on plain vectors"
