@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -93,6 +95,17 @@ def test_the_element_of_d1_is_a_reflection_and_that_of_c2_a_turn():
     vector = groups.direct_sum(groups.o2().irreps(2)[2])
     assert np.allclose(vector.at(groups.dihedral(1))[1], np.diag([1, -1]))
     assert np.allclose(vector.at(groups.cyclic(2))[1], np.diag([-1, -1]))
+
+
+@pytest.mark.parametrize("whole", [groups.dihedral(4), groups.dihedral(6), groups.cyclic(6)], ids=str)
+def test_representations_at_subgroups_are_those_at_their_elements(whole):
+    """A group of order two is a half turn or a reflection along any axis: its table says not which."""
+    plane = groups.direct_sum(*groups.o2().irreps(5))
+    for pair in itertools.combinations_with_replacement(range(whole.order), 2):
+        part = whole.generated_subgroup(pair)
+        np.testing.assert_allclose(plane.at(part.as_group), plane.at(whole)[part.elements], atol=1e-12)
+    with pytest.raises(InvalidArgumentError, match="representation is not of the group"):
+        plane.at(groups.symmetric(3).generated_subgroup(1).as_group)
 
 
 def test_representations_of_other_groups_are_refused():

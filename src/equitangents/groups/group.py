@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from equitangents.groups.irreps import Irrep
 
 MAX_TABLE_ORDER = 30_000  # 3.6 GB of int32
+PART_OF = "subgroup of "  # begins a subgroup's name, which ends with that of its group
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -444,7 +445,7 @@ class Subgroup:
         place = np.empty(self.group.order, np.int64)  # elements may be in any order
         place[self.elements] = np.arange(self.order)
         table = place[self.group._compose(self.elements[:, None], self.elements)]
-        return TableGroup(f"subgroup of {self.group.name}", table, labels=self.elements.tolist())
+        return TableGroup(PART_OF + self.group.name, table, labels=self.elements.tolist())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Subgroup):
