@@ -292,3 +292,12 @@ def test_a_dense_layer_has_one_matrix_for_every_irrep():
     net = nn.Sequential(nn.PointCloud("SO(3)", "2x0+3x1"), nn.SteerableDense("4x0+5x1"))
     (_, params) = net.init(jax.random.key(0), (3, 14))
     assert sorted(np.shape(w) for w in params.values()) == [(1, 2, 4), (1, 3, 5)]
+
+
+def test_degrees_of_a_signal_have_their_parity_under_inversion(rng):
+    x = rng.standard_normal((3, 9, 2))
+    inverted = x * np.repeat([1, -1, 1], [1, 3, 5])[:, None]
+    net = nn.Sequential(nn.SphereSignal("O(3)"), nn.SteerableDense("1x1o"))
+    params = net.init(jax.random.key(0), x.shape[1:])
+    assert np.abs(net.apply(params, x)).max() > 0.1
+    np.testing.assert_array_equal(net.apply(params, inverted), -net.apply(params, x))
