@@ -137,9 +137,11 @@ def restrict(action: Action, subgroup: Subgroup) -> RestrictedAction:
     check_finite_group("action", action)
     if not isinstance(subgroup, Subgroup):
         raise InvalidTypeError("subgroup", type(subgroup), "action.group.subgroup(...)", verb="is of type")
+    elements = np.array(subgroup.elements, np.int64)
     if not subgroup.group.has_same_table(action.group):
         raise InvalidArgumentError("subgroup", subgroup.group, action.group, verb="is one of")
-    return RestrictedAction(action, subgroup.as_group, np.asarray(subgroup.elements, np.int64))
+    # the action's own group says what its elements are: another of the same table need not
+    return RestrictedAction(action, Subgroup(action.group, elements).as_group, elements)
 
 
 def check_same_group(a: Action, b: Action) -> None:
