@@ -201,7 +201,9 @@ def test_the_same_seed_gives_the_same_report() -> None:
 def test_masked_turns_start_from_the_masked_image() -> None:
     rot = et.actions.image_rotations(4, mask="circle")
     total = lambda x: x.sum((1, 2)) ** 2
-    assert et.audit(total, rot, IMAGES + 1, **QUIET).error.worst < 1e-12
+    fields = et.actions.tensor_product(rot, et.actions.channels(rot.group, [np.eye(IMAGES.shape[-1])] * 4))
+    for action in (rot, fields, et.actions.restrict(rot, rot.group.subgroup([0, 2]))):
+        assert et.audit(total, action, IMAGES + 1, **QUIET).error.worst < 1e-12
 
 
 def test_whichever_way_it_is_imported_it_can_be_called() -> None:

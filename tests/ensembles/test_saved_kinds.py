@@ -29,7 +29,7 @@ NETWORKS = [
     nn.Sequential(nn.Conv(4, (3, 1), padding="valid"), nn.Polynomial((0.0, 1.0, 0.5)), nn.Flatten(), nn.Dense(1)),
     nn.Sequential(nn.Parallel([nn.Dense(3), nn.Erf()], nn.Dense(3)), nn.Sum(), nn.Residual(nn.Dense(3)), nn.Dense(1)),
     nn.Sequential(nn.Aggregate(np.eye(3)), nn.Dense(4), nn.Gelu(), nn.Attention(4), nn.Flatten()),
-    nn.Sequential(nn.Lift(TURNS, 3, window=(3, 3)), nn.Relu(), nn.GroupConv(3), nn.GroupPool(), nn.Dense(1)),
+    nn.Sequential(nn.Lift(TURNS, 3, (3, 3)), nn.GroupConv(3), nn.GroupPool(TURNS.group.subgroup([0, 2])), nn.Flatten()),
     nn.Sequential(nn.SphereLift(et.groups.so3(4), 2), nn.Erf(), nn.GroupConv(2), nn.GroupPool()),
     nn.Sequential(nn.PointCloud("O(3)"), nn.SteerableConv("4x0e+2x1o", (1.0, 2.0), 0.5), nn.NormNonlinearity(jnp.tanh)),
 ]

@@ -97,15 +97,35 @@ def test_the_element_of_d1_is_a_reflection_and_that_of_c2_a_turn():
     assert np.allclose(vector.at(groups.cyclic(2))[1], np.diag([-1, -1]))
 
 
-@pytest.mark.parametrize("whole", [groups.dihedral(4), groups.dihedral(6), groups.cyclic(6)], ids=str)
+@pytest.mark.parametrize("whole", [groups.dihedral(4), groups.cyclic(6), groups.wallpaper(2, True, (2, 2))], ids=str)
 def test_representations_at_subgroups_are_those_at_their_elements(whole):
     """A group of order two is a half turn or a reflection along any axis: its table says not which."""
     plane = groups.direct_sum(*groups.o2().irreps(5))
     for pair in itertools.combinations_with_replacement(range(whole.order), 2):
         part = whole.generated_subgroup(pair)
         np.testing.assert_allclose(plane.at(part.as_group), plane.at(whole)[part.elements], atol=1e-12)
+        last = part.as_group.generated_subgroup(part.order - 1)
+        np.testing.assert_allclose(plane.at(last.as_group), plane.at(part.as_group)[last.elements], atol=1e-12)
     with pytest.raises(InvalidArgumentError, match="representation is not of the group"):
         plane.at(groups.symmetric(3).generated_subgroup(1).as_group)
+
+
+def test_networks_on_groups_of_one_table_have_the_outputs_of_their_own_elements(rng):
+    """A swap of two positions by a half turn, or by a reflection along one of three axes."""
+    D4, plane, x = groups.dihedral(4), groups.direct_sum(*groups.o2().irreps(3)), rng.normal(size=(2, 2, 1))
+    diagonals = D4.subgroup([0, 2, 5, 7]).as_group
+    parts = [D4.subgroup([0, 4]).as_group, diagonals.subgroup([0, 2]).as_group, diagonals.subgroup([0, 1]).as_group]
+    for group in [groups.cyclic(2), groups.dihedral(1), *parts]:
+        swap = actions.permutations(group, [[0, 1], [1, 0]])
+        net = nn.Sequential(nn.Lift(swap, 4), nn.Relu(), nn.Readout(plane))
+        moved = plane.at(group)[1] @ net.kernel(x).ntk
+        np.testing.assert_allclose(net.kernel(swap(1, x), x).ntk, moved, atol=1e-12)
+
+
+def test_restricted_actions_are_of_subgroups_of_the_action_s_own_group():
+    plane = groups.direct_sum(*groups.o2().irreps(3))
+    flip = actions.restrict(actions.image_dihedral(1), groups.cyclic(2).subgroup([0, 1]))
+    np.testing.assert_allclose(plane.at(flip.group), plane.at(groups.dihedral(1)), atol=1e-12)
 
 
 def test_representations_of_other_groups_are_refused():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from equitangents.errors import InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group
 from equitangents.groups import translations as translation_group
 from equitangents.groups.families import check_permutations
+from equitangents.groups.group import in_whole
 from equitangents.groups.wallpaper_group import GridGroup
 
 
@@ -27,6 +28,11 @@ class PositionPermutations(PositionAction):
 
     def __init__(self, group: Group, table: np.ndarray):
         vars(self).update(group=group, name=f"permutations of {table.shape[1]} positions", table=table)
+
+    def _key(self) -> tuple[Any, ...]:
+        # one table is that of C2 and of D1, at which representations of the plane differ
+        whole, elements = in_whole(self.group)
+        return (*super()._key(), whole, whole.name, np.arange(whole.order)[elements].tobytes())
 
     def _position_rows(self, g: Element, positions: tuple[int, ...]) -> np.ndarray:
         return self.table[g]

@@ -25,12 +25,10 @@ class FieldAction(Action):
 
     def __init__(self, positions: Action, fibre: Action):
         vars(self).update(
-            group=positions.group,
-            exact=positions.exact,
-            name=f"{positions.name} with {fibre.name}",
-            positions=positions,
-            fibre=fibre,
-        )
+            group=positions.group, exact=positions.exact, mask=positions.mask,
+            needs_floats=positions.in_numpy().needs_floats, name=f"{positions.name} with {fibre.name}",
+            positions=positions, fibre=fibre,
+        )  # fmt: skip
 
     positions: Action
     fibre: Action
@@ -47,20 +45,19 @@ class FieldAction(Action):
         return self.fibre._act(g, self.positions._act(g, x))
 
 
+_SHARED = ("exact", "permutes_positions", "channels_last", "permutes_entries", "linear", "mask")
+
+
 @final
 class RestrictedAction(Action):
     """An action of a subgroup, whose element i acts as `elements[i]`; made by `restrict`."""
 
     def __init__(self, action: Action, group: Group, elements: np.ndarray):
         vars(self).update(
-            group=group,
-            exact=action.exact,
-            permutes_positions=action.permutes_positions,
-            channels_last=action.channels_last,
+            {what: getattr(action, what) for what in _SHARED}, group=group, action=action, elements=read_only(elements),
+            needs_floats=action.in_numpy().needs_floats and not all(map(action.moves_exactly, elements)),
             name=f"{action.name}, of a subgroup",
-            action=action,
-            elements=read_only(elements),
-        )
+        )  # fmt: skip
 
     action: Action
     elements: np.ndarray
@@ -137,9 +134,11 @@ def restrict(action: Action, subgroup: Subgroup) -> RestrictedAction:
     check_finite_group("action", action)
     if not isinstance(subgroup, Subgroup):
         raise InvalidTypeError("subgroup", type(subgroup), "action.group.subgroup(...)", verb="is of type")
+    elements = np.array(subgroup.elements, np.int64)
     if not subgroup.group.has_same_table(action.group):
         raise InvalidArgumentError("subgroup", subgroup.group, action.group, verb="is one of")
-    return RestrictedAction(action, subgroup.as_group, np.asarray(subgroup.elements, np.int64))
+    # the action's own group says what its elements are: another of the same table need not
+    return RestrictedAction(action, Subgroup(action.group, elements).as_group, elements)
 
 
 def check_same_group(a: Action, b: Action) -> None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from equitangents.groups.irreps import Irrep
 
 MAX_TABLE_ORDER = 30_000  # 3.6 GB of int32
-PART_OF = "subgroup of "  # begins a subgroup's name, which ends with that of its group
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -308,6 +307,8 @@ class TableGroup(Group):
 
     _table: np.ndarray
     labels: tuple[Any, ...] | None
+    part_of: Subgroup | None = None
+    """The subgroup that this is, as a group."""
 
     def __init__(self, name: str, table: np.ndarray, labels: Sequence[Any] | None = None):
         table = read_only(np.ascontiguousarray(table, np.int32))
@@ -445,7 +446,9 @@ class Subgroup:
         place = np.empty(self.group.order, np.int64)  # elements may be in any order
         place[self.elements] = np.arange(self.order)
         table = place[self.group._compose(self.elements[:, None], self.elements)]
-        return TableGroup(PART_OF + self.group.name, table, labels=self.elements.tolist())
+        part = TableGroup(f"subgroup of {self.group.name}", table, labels=self.elements.tolist())
+        vars(part).update(part_of=self)
+        return part
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Subgroup):
@@ -460,6 +463,18 @@ class Subgroup:
 
     def __repr__(self) -> str:
         return f"<subgroup of order {self.order} in {self.group.name}>"
+
+
+def in_whole(group: Any) -> tuple[Any, Any]:
+    """The group of which `group` is a subgroup, in however many steps, and its elements there; itself and all if none.
+
+    A table does not say what elements are: those of order two in D_n are half turns and reflections.
+    """
+    part = getattr(group, "part_of", None)
+    if part is None:
+        return group, ...
+    whole, elements = in_whole(part.group)
+    return whole, np.arange(whole.order)[elements][part.elements]
 
 
 class GroupMap(Protocol):

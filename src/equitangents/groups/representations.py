@@ -8,7 +8,6 @@ translations act trivially.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +18,7 @@ from jaxtyping import Float
 from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.families import cyclic, dihedral
-from equitangents.groups.group import PART_OF, Group, read_only
+from equitangents.groups.group import Group, in_whole, read_only
 from equitangents.groups.irreps import Irrep
 from equitangents.groups.matrix_group import MatrixGroup
 from equitangents.groups.plane_rotations import PlaneIsometries, PlaneRotations
@@ -193,12 +192,15 @@ def _at(part: Part, group: SymmetryGroup) -> np.ndarray:
     """A part's matrices at the elements or nodes of a group."""
     if isinstance(part, FiniteMatrices):
         return _of_finite(part, group)
+    whole, chosen = in_whole(group)
     if part.group in ("SO(3)", "O(3)"):
         if isinstance(group, RotationGroup):
             return _in_space(part, group.matrices, group.reflections)
-        if isinstance(group, MatrixGroup) and group.matrices.shape[1] == 3:
-            return _in_space(part, group.matrices, bool((np.linalg.det(group.matrices) < 0).any()))
-    elif part.group in ("SO(2)", "O(2)") and (elements := _in_plane(group)) is not None:
+        if isinstance(whole, MatrixGroup) and whole.matrices.shape[1] == 3:
+            elements = whole.matrices[chosen]
+            return _in_space(part, elements, bool((np.linalg.det(elements) < 0).any()))
+    elif part.group in ("SO(2)", "O(2)") and (matrices := _in_plane(whole)) is not None:
+        elements = matrices[chosen]
         if part.group == "O(2)":
             return part.at(elements)
         if (np.linalg.det(elements) < 0).any():
@@ -236,8 +238,6 @@ def _in_plane(group: SymmetryGroup) -> np.ndarray | None:
         return group.matrices
     if not isinstance(group, Group):
         return None
-    if group.name.startswith(PART_OF):
-        return _of_part(group)
     n = group.order // 2
     if group.order == 2 * n and (n > 1 or group.name == "D1") and group.has_same_table(dihedral(n)):
         turns = plane_turns(1, 360.0 * np.arange(n) / n)
@@ -245,18 +245,6 @@ def _in_plane(group: SymmetryGroup) -> np.ndarray | None:
     if group.has_same_table(cyclic(group.order)):  # C2, too, which has the table of D1
         return plane_turns(1, 360.0 * np.arange(group.order) / group.order)
     return None
-
-
-def _of_part(group: Group) -> np.ndarray | None:
-    """The elements of a subgroup of C_n or D_n, which its labels number; None for a subgroup of another group."""
-    whole = re.fullmatch(r"([CD])(\d+)", group.name.removeprefix(PART_OF))
-    labels = getattr(group, "labels", None)
-    if whole is None or not labels:
-        return None
-    found = (cyclic if whole[1] == "C" else dihedral)(int(whole[2]))
-    fits = found.generated_subgroup(labels).as_group.has_same_table(group)
-    elements = _in_plane(found) if fits else None
-    return None if elements is None else elements[list(labels)]
 
 
 def _points(group: WallpaperGroup) -> np.ndarray:
