@@ -199,12 +199,13 @@ def sector_sums(
                 between = sign * r * (gap * x + root2 * sines) if same else u - v
                 f, f_slope = values_and_slopes(function, u)
                 g, g_slope = values_and_slopes(function, v)
-                difference = f - g
+                weighted = a * f - g / a
                 if same:
                     _, middle = values_and_slopes(function, v + between / 2)
                     mean_slope = (f_slope + 4 * middle + g_slope) / 6
-                    difference = jnp.where(jnp.abs(between) < _NEAR * jnp.abs(v), between * mean_slope, difference)
-                distance = (a * difference + (a - 1 / a) * g) ** 2
+                    apart = a * between * mean_slope + (a - 1 / a) * g
+                    weighted = jnp.where(jnp.abs(between) < _NEAR * jnp.abs(v), apart, weighted)
+                distance = weighted**2
                 terms = jnp.stack([distance, f * g, f_slope * g_slope, f**2, f_slope**2, g**2, g_slope**2])
                 total = total + w * angle * (terms @ shares)
         return total, None
