@@ -322,11 +322,13 @@ def parallel_too(program: Program) -> bool | None:
     kinks = [n for n, op in enumerate(ops) if op.nonlinearity is not None and traits_of(op.nonlinearity).bent]
     before = ops[: max(kinks, default=0)]
     biased = any(map(has_bias, before))
-    curved = any(op.nonlinearity is not None and traits_of(op.nonlinearity).curved for op in before)
+    curved = [n for n, op in enumerate(ops) if op.nonlinearity is not None and traits_of(op.nonlinearity).curved]
+    mixed = bool(kinks and curved)
+    behind = mixed and kinks[0] < curved[-1]  # then inputs are not taken at norm 1
     fixed_bias = unit_bias(ops) is not None
-    if (not biased and not curved) or (dense and fixed_bias):
+    if not (biased or mixed) or (dense and fixed_bias):
         return None
-    return (biased or dense) and not fixed_bias
+    return (biased or dense or behind) and not fixed_bias
 
 
 def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:
