@@ -71,8 +71,7 @@ def test_most_intervals_hold_the_mean(name, n):
 @pytest.mark.parametrize("n", [5, 10, 50])
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_95_percent_intervals_of_means_hold_95_percent(name, n, interval):
-    heavy = 0.02 if (name, n) == ("Pareto", 5) else 0.0  # five values seldom have one of its far ones: 93 %
-    assert held(name, n, 1500, 1000, interval) >= least(1500) - heavy
+    assert held(name, n, 1500, 1000, interval) >= least(1500)
 
 
 M, X3, X5 = np.array([1.0, 2, 4, 8]), 2.0 ** np.arange(3), 2.0 ** np.arange(5)
