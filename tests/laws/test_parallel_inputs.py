@@ -164,6 +164,7 @@ def test_ordinary_inputs_and_other_networks_stay_with_the_engine(rng):
     assert not dense(listed(("erf", 0.0), 0.1), PHI).kernel(rng.standard_normal((20, 8))).notes
     for phis, bias in ((("erf", "erf"), 0.1), ((0.0, 0.0), 0.1), (("normalised", 0.0), 0.0)):
         assert parallel_too(dense(listed(phis, bias), PHI).lower((8,))[1]) is None
+    assert parallel_too(dense(listed((0.0, "erf"), 0.0), PHI).lower((8,))[1])
 
 
 def test_the_distance_after_gelu_keeps_its_digits():
