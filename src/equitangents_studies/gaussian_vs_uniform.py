@@ -1,8 +1,8 @@
-"""Fully connected networks whose first layer is drawn from a Gaussian or a uniform law of the same variance.
+"""Networks whose first layer is drawn from a Gaussian or a uniform law of the same variance.
 
-The law of Gaussian weights is invariant under O(3d), that of uniform ones only under permutations: the algorithm with
-uniform weights is symmetric under P(3d) but not under O(3d). The deviation has a closed form: a response h = (σ_w/√n) Σ
-w_i x_i + σ_b b of the first layer to n coordinates has the excess kurtosis
+The law of Gaussian weights is invariant under rotations of what the layer sees, that of uniform ones only under
+permutations: FCN with uniform weights is symmetric under P(3d) but not under O(3d). The deviation has a closed form: a
+response h = (σ_w/√n) Σ w_i x_i + σ_b b of the first layer to n coordinates has the excess kurtosis
 
     κ(x) = −(6/5) σ_w⁴ Σ x_i⁴ / n² / (σ_w² Σ x_i² / n + σ_b²)²,
 
@@ -28,8 +28,26 @@ from equitangents_studies.framework import drawing
 from equitangents_studies.framework.catalogue import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, proved, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Results, Stages, by, measured
-from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
-from equitangents_studies.systems import System, UniformFirst, algorithmic_symmetry, architecture, inference, rotate
+from equitangents_studies.framework.study import (
+    Arrays,
+    RunFolder,
+    Shown,
+    Study,
+    Task,
+    at_least,
+    check,
+    check_some,
+    presets,
+)
+from equitangents_studies.systems import (
+    ARCHITECTURES,
+    System,
+    UniformFirst,
+    algorithmic_symmetry,
+    architecture,
+    inference,
+    rotate,
+)
 from equitangents_studies.systems.architectures import B_STD, W_STD
 
 LAWS = ("gaussian", "uniform")
@@ -42,13 +60,15 @@ COUPLED = (("gaussian", "P(3d)"), ("gaussian", "O(3d)"), ("uniform", "P(3d)"))
 
 @dataclass(frozen=True)
 class UniformSettings(SystemSettings):
-    """FCN of `depth` hidden layers and `width` channels, trained by NN+ on
+    """`networks` of `depth` hidden layers, FCN of `width` and others of `channels` channels, trained by NN+ on
     `train_images` of `pixels` × `pixels` for at most `epochs`, `members` networks for each law and group; `test_images`
-    are classified. Coupled networks have `narrow` channels.
+    are classified. Coupled networks are FCN of `narrow` channels.
     """
 
+    networks: tuple[str, ...] = ("FCN", "VEC")
     depth: int = 2
     width: int = 64
+    channels: int = 4
     members: int = 8
     epochs: int = 60
     narrow: int = 4
@@ -56,35 +76,48 @@ class UniformSettings(SystemSettings):
 
 PRESETS = presets(
     UniformSettings(),
-    desk="train_images=2000 test_images=1000 pixels=16 depth=3 width=256 members=10",
-    paper="data=cifar10 train_images=45000 test_images=10000 pixels=32 depth=8 width=1024 members=5 epochs=900",
+    desk="networks=FCN train_images=2000 test_images=1000 pixels=16 depth=3 width=256 members=10",
+    desk_others="desk networks=LCN,VEC,GAP pixels=8 channels=16",
+    paper="data=cifar10 networks=FCN,LCN,VEC,GAP train_images=45000 test_images=10000 pixels=32 depth=8 width=1024 "
+    "channels=128 members=5 epochs=900",
 )
 
 
 class UniformResults(Results):
     """Test accuracies; largest differences of coupled networks; κ of uniform weights on moved images, by image side."""
 
-    scores: Keyed[np.ndarray] = by("first_layer group", "member")
+    scores: Keyed[np.ndarray] = by("network first_layer group", "member")
     equal: Keyed[float] = by("coupled")
     kurtosis: Keyed[np.ndarray] = by("pixels", "group image")
 
 
 def check_settings(settings: UniformSettings, data_dir: Path | None) -> None:
     """Require enough members for an interval and enough samples for a p-value below the level."""
-    at_least(settings, train_images=20, test_images=2, pixels=2, depth=1, width=1, epochs=1, narrow=1)
+    at_least(settings, train_images=20, test_images=2, pixels=2, depth=1, width=1, epochs=1, narrow=1, channels=1)
+    check_some("networks", settings.networks, ARCHITECTURES)
     check(settings.members >= 5, "members", settings.members, "at least 5, for an interval")
     asked_images(settings, data_dir)
 
 
 def measure(settings: UniformSettings, folder: RunFolder) -> UniformResults:
-    """Accuracies for each law and group, then the tests of symmetry."""
+    """Accuracies for each network, law and group, then the tests of symmetry."""
     images = asked_images(settings, folder.data_dir)
     found = measured(
         folder,
-        Stages("accuracy-{first_layer}", "First layer {first_layer}", partial(_scores, settings, images)),
+        Stages(
+            "accuracy-{network}-{first_layer}",
+            "{network}, first layer {first_layer}",
+            partial(_scores, settings, images),
+        ),
         Stages("symmetry", "Coupled networks", partial(_symmetry, settings)),
         Stages("kurtosis", "Laws of the first layer", partial(_kurtosis, settings, folder.data_dir)),
-        levels={"first_layer": LAWS, "group": GROUPS, "coupled": COUPLED, "pixels": sides(settings)},
+        levels={
+            "network": settings.networks,
+            "first_layer": LAWS,
+            "group": GROUPS,
+            "coupled": COUPLED,
+            "pixels": sides(settings),
+        },
     )
     return UniformResults.read(found)
 
@@ -99,9 +132,10 @@ def _first_layer(law: str, net: nn.Sequential) -> nn.Sequential | UniformFirst:
     return net if law == "gaussian" else UniformFirst(net)
 
 
-def _scores(settings: UniformSettings, images: Dataset, law: str, task: Task) -> Arrays:
+def _scores(settings: UniformSettings, images: Dataset, name: str, law: str, task: Task) -> Arrays:
     """(groups, members): accuracies on test images, all images moved by one element of each group."""
-    net = _first_layer(law, architecture("FCN", settings.depth, settings.width))
+    width = settings.width if name == "FCN" else settings.channels
+    net = _first_layer(law, architecture(name, settings.depth, width))
     learning = inference("NN+", members=settings.members, epochs=settings.epochs)
     scores = []
     for i, group in enumerate(GROUPS):
@@ -162,11 +196,12 @@ def claims(settings: UniformSettings, results: UniformResults) -> Sequence[Claim
     named = lambda law, group: f"{law} first layer, {group}"
     scores = results.scores
     between = Records.over(
-        lambda group: difference(scores["gaussian", group], scores["uniform", group]),
-        lambda group: f"images moved by {group}",
+        lambda net, group: difference(scores[net, "gaussian", group], scores[net, "uniform", group]),
+        lambda net, group: f"{net}, images moved by {group}",
+        net=settings.networks,
         group=GROUPS,
     )
-    every = lambda law: np.mean([scores[law, group] for group in GROUPS], axis=0)
+    every = lambda law: np.mean([scores[net, law, group] for net in settings.networks for group in GROUPS], axis=0)
     mean = difference(every("gaussian"), every("uniform"))
     count = lambda side: f"{3 * side**2:,} coordinates ({side}×{side} pixels)"
     kappa = {count(side): exactly(moved(results, side, "O(3d)")) for side in results.kurtosis}
@@ -189,7 +224,7 @@ def claims(settings: UniformSettings, results: UniformResults) -> Sequence[Claim
             measure="Test accuracy with a Gaussian first layer minus that with a uniform one, networks of equal seeds.",
             covers="networks", at_least=-MARGIN, at_most=MARGIN, unit="percentage points",
             by=theirs(THEIRS, FIGURE, "no visible difference; the margin is ours"),
-            aggregate=("the mean over groups", mean),
+            aggregate=("the mean over networks and groups", mean),
         ),
         exact(
             "A permutation of the coordinates does not change the law of a uniform first layer’s responses",
@@ -201,7 +236,7 @@ def claims(settings: UniformSettings, results: UniformResults) -> Sequence[Claim
 
 
 def present(settings: UniformSettings, results: UniformResults, folder: RunFolder) -> list[Shown]:
-    """Accuracies by group and law."""
+    """Accuracies by network, group and law."""
     with drawing.panels(
         folder,
         "accuracy",
@@ -210,13 +245,16 @@ def present(settings: UniformSettings, results: UniformResults, folder: RunFolde
             "Mean test accuracy of networks with 95 % intervals over networks, first layer drawn from a "
             "Gaussian or a uniform law."
         ),
-        alt="Accuracy by group and law of the first layer",
+        alt="Accuracy by network, group and law of the first layer",
+        titles=settings.networks,
+        sharey=True,
     ) as drawn:
         place = np.arange(len(GROUPS))
-        for i, (law, colour) in enumerate(zip(LAWS, (palette.BLUE, palette.VERMILLION), strict=True)):
-            values = [t_interval(100 * results.scores[law, group], bounds=(0, 100)) for group in GROUPS]
-            drawing.estimates(drawn[0], place + 0.06 * (i - 0.5), values, colour.light, label=law, fmt="o")
-        drawn[0].set_xticks(place, GROUPS)
+        for net, axes in zip(settings.networks, drawn.axes, strict=True):
+            for i, (law, colour) in enumerate(zip(LAWS, (palette.BLUE, palette.VERMILLION), strict=True)):
+                values = [t_interval(100 * results.scores[net, law, group], bounds=(0, 100)) for group in GROUPS]
+                drawing.estimates(axes, place + 0.06 * (i - 0.5), values, colour.light, label=law, fmt="o")
+            axes.set_xticks(place, GROUPS)
     return [drawn.figure]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -120,11 +121,9 @@ class TestGaussianVsUniform:
     settings = laws.UniformSettings()
 
     def results(self, *, equal=1e-12, change=0.1, permuted=0.0, lead=0.0, spread=0.003):
-        noise = np.random.default_rng(0).normal(size=(6, 8)) * spread
-        scores = {
-            (law, g): 0.5 + noise[3 * i + j] for i, law in enumerate(laws.LAWS) for j, g in enumerate(laws.GROUPS)
-        }
-        scores = {key: value + lead * (key[0] == "gaussian") for key, value in scores.items()}
+        rng = np.random.default_rng(0)
+        keys = itertools.product(self.settings.networks, laws.LAWS, laws.GROUPS)
+        scores = {key: 0.5 + lead * (key[1] == "gaussian") + spread * rng.normal(size=8) for key in keys}
         moved = np.array([0.0, permuted, change])[:, None] - 0.4 + np.zeros(5)
         return laws.UniformResults(scores, dict.fromkeys(laws.COUPLED, equal), {1: moved, 8: moved / 64})
 

@@ -5,7 +5,7 @@ bootstrap-t          quantiles of (θ* − θ)/s* over resamples, at 0.22 of the
 t of the logarithm   θ exp(± t s/θ) for positive samples, at 0.17 of the tail
 
 These tail fractions hold for 10 samples and grow to 1. Fewer than 10 samples often lean to the wrong side: then both
-sides are widened, by the bootstrap to at most 2.7 times Student's, and the logarithm is at 0.35 of the tail. For more
+sides are widened, by the bootstrap to at most 3.5 times Student's, and the logarithm is at 0.35 of the tail. For more
 samples, the short side is Student's, or for positive samples with a long upper tail that of the logarithm, which stays
 positive if values cannot be negative, or if so many samples of one sign cannot be chance.
 
@@ -32,7 +32,7 @@ _LOGARITHMIC_TAIL = 0.17
 _LOGARITHMIC_TAIL_OF_FEW = 0.35
 _FEW = 10  # samples up to which both stand so, and below which either side may be the longer one
 _CHANCE = 0.1  # of the tail: how rarely samples may all be positive although their mean is not
-_MOST = 2.7  # Student's steps, of fewer: their resamples hold few different values, and reach further than any mean
+_MOST = 3.5  # Student's steps, of fewer: their resamples hold few different values, and reach further than any mean
 _NO_ERROR = 1e-6  # of the standard error: rounding gives this much to a resample of equal values
 
 
