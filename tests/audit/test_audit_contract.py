@@ -206,6 +206,13 @@ def test_masked_turns_start_from_the_masked_image() -> None:
         assert et.audit(total, action, IMAGES + 1, **QUIET).error.worst < 1e-12
 
 
+def test_elements_of_a_subgroup_are_named_and_move_as_in_the_group() -> None:
+    C8 = et.actions.image_rotations(8)
+    turns = et.actions.restrict(C8, C8.group.subgroup([0, 2, 4, 6]))
+    elements = et.audit(lambda x: x.sum((1, 2)), turns, IMAGES, **QUIET).elements
+    assert [(e.label, e.exact) for e in elements] == [("90°", True), ("180°", True), ("270°", True)]
+
+
 def test_whichever_way_it_is_imported_it_can_be_called() -> None:
     import equitangents.audit
     from equitangents.audit import audit
@@ -213,7 +220,6 @@ def test_whichever_way_it_is_imported_it_can_be_called() -> None:
 
     assert audit is same
     assert callable(equitangents.audit)
-    assert et.audit is equitangents.audit
 
 
 @pytest.mark.parametrize(

@@ -133,9 +133,8 @@ class TestGaussianVsUniform:
         (2, {"spread": 0.2}, "undecided"), (3, {"permuted": 0.1}, "fails"),
     ])  # fmt: skip
     def test_claims_follow_their_numbers(self, place, change, verdict):
-        follow(
-            laws.claims(self.settings, self.results(**change)), [verdict if i == place else "holds" for i in range(4)]
-        )
+        expected = [verdict if i == place else "holds" for i in range(4)]
+        follow(laws.claims(self.settings, self.results(**change)), expected)
 
     def test_the_closed_form_is_the_kurtosis_of_drawn_responses(self):
         rng = np.random.default_rng(0)

@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action
 from equitangents.actions.compact import check_finite_group
 from equitangents.actions.vectors import LinearAction, channels
@@ -37,6 +37,14 @@ class FieldAction(Action):
         """Return how g permutes positions, and whether it acts on channels by an orthogonal matrix; None if unknown."""
         moved, turned = self.positions.moves(g, shape), self.fibre.moves(g, shape)
         return None if moved is None or turned is None else (moved[0], moved[1] and turned[1])
+
+    def angle(self, g: Element) -> float | None:
+        """Rotation angle of element g in degrees, if it rotates."""
+        return self.positions.angle(g)
+
+    def moves_exactly(self, g: Element) -> bool:
+        """Whether g moves values without resampling them."""
+        return self.positions.moves_exactly(g)
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return self.fibre._check_signals(self.positions._check_signals(x))
@@ -80,6 +88,14 @@ class RestrictedAction(Action):
     def is_isometry(self, g: int, shape: Sequence[int]) -> bool:
         """Return whether element g preserves distances."""
         return self.action.is_isometry(int(self.elements[g]), shape)
+
+    def angle(self, g: Element) -> float | None:
+        """Rotation angle of element g in degrees, if it rotates."""
+        return self.action.angle(int(self.elements[g]))
+
+    def moves_exactly(self, g: Element) -> bool:
+        """Whether element g moves values without resampling them."""
+        return self.action.moves_exactly(int(self.elements[g]))
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return self.action._check_signals(x)

@@ -138,6 +138,11 @@ def experiment(settings: RotatedSettings) -> str:
     return f"experiment on {of}" + ("" if settings.group == "C4" else f", {settings.group}")
 
 
+def motions(settings: RotatedSettings) -> str:
+    """What the group does to images."""
+    return "rotations and reflections" if settings.group.startswith("D") else "rotations"
+
+
 def stated_agreement(settings: RotatedSettings) -> str:
     """The source's numbers, which are of Fashion-MNIST; of tissue it states none."""
     if settings.data in TISSUE or settings.group not in STATED_AGREEMENT:
@@ -345,11 +350,11 @@ def approach_claim(settings: RotatedSettings, results: RotatedResults) -> Claim:
     each = Records.over(lambda name: _nearer(results, (name,), shared_level(len(names))), results.label, name=names)
     few, many = settings.narrow[-1], settings.channels[-1]
     return claim(
-        "The wider the networks, the nearer their agreement over rotations to what infinite width predicts",
+        f"The wider the networks, the nearer their agreement over {motions(settings)} to what infinite width predicts",
         each,
         measure="Distance of members’ orbit same predictions after the last epoch from those that GP(μ, Σ) expects of "
-        f"networks with the same training images and time: at {few} channels minus at {many}, in rotations out of "
-        f"{results.order}.",
+        f"networks with the same training images and time: at {few} channels minus at {many}, in {motions(settings)} "
+        f"out of {results.order}.",
         covers="members",
         at_least=0,
         aggregate=(f"the mean over {len(names)} sets of inputs", _nearer(results, names, 0.95)),
@@ -361,10 +366,11 @@ def members_finding(settings: RotatedSettings, results: RotatedResults) -> Claim
     """Trained against predicted ensembles of every size, to within our tolerance."""
     return claim(
         f"Ensembles of every size agree with themselves as often as infinitely wide ones, to within "
-        f"{100 * TOLERANCE:g} % of the rotations",
+        f"{100 * TOLERANCE:g} % of the {motions(settings)}",
         differences(settings, results),
         measure=f"Orbit same predictions of disjoint ensembles of M networks on {PREDICTED} inputs of each set, minus "
-        f"those that GP(μ, Σ/M) expects for the same training images and time, in rotations out of {results.order}.",
+        f"those that GP(μ, Σ/M) expects for the same training images and time, in {motions(settings)} out of "
+        f"{results.order}.",
         covers=COVERS,
         at_least=-TOLERANCE * results.order,
         at_most=TOLERANCE * results.order,
@@ -414,11 +420,11 @@ def ahead(settings: RotatedSettings, results: RotatedResults) -> Claim:
     means = {e: over_sets([of(e, name) for name in names]) for e in epochs}
     least = min(epochs, key=lambda e: means[e].low)
     return claim(
-        "Throughout training the ensemble agrees with itself over rotations more often than its members do, on and off "
-        "the data",
+        f"Throughout training the ensemble agrees with itself over {motions(settings)} more often than its members do, "
+        "on and off the data",
         each,
         measure=f"Orbit same predictions of the mean of {settings.members} networks minus those of a member, mean over "
-        f"members, in rotations out of {results.order}.",
+        f"members, in {motions(settings)} out of {results.order}.",
         covers="inputs",
         at_least=0,
         aggregate=(
@@ -436,10 +442,10 @@ def invariant(settings: RotatedSettings, results: RotatedResults) -> Claim:
     moved = lambda name, epoch: exactly(results.deviation[name][at(epoch)])
     margin = min(float(results.margin[name][at(epoch)]) for name in names for epoch in epochs)
     return exact(
-        "At infinite width the mean is the same for all rotations, at every time, on and off the data",
+        f"At infinite width the mean is the same for all {motions(settings)}, at every time, on and off the data",
         Records.over(moved, results.label, name=names, epoch=epochs),
-        measure="Largest change of the infinitely wide ensemble’s mean μ_t under any rotation of any input, in units "
-        "of the root mean square of its outputs, at all recorded times but the first: before training it is 0, "
+        measure=f"Largest change of the infinitely wide ensemble’s mean μ_t under {motions(settings)} of any input, in "
+        "units of the root mean square of its outputs, at all recorded times but the first: before training it is 0, "
         "whatever the network. The classes are not equal for want of a difference: the largest output leads the second "
         f"by {format_number(margin)} at least, in the same units.",
         at_most=_ROUNDING,
@@ -454,7 +460,8 @@ def _best(settings: RotatedSettings, results: RotatedResults) -> Claim:
         f"After training the ensemble agrees with itself more often than the best of its {settings.members} members",
         each,
         measure=f"Orbit same predictions of the mean of {settings.members} networks minus those of the best of them "
-        f"after epoch {settings.epochs}, in rotations out of {results.order}; the best is chosen in every resample.",
+        f"after epoch {settings.epochs}, in {motions(settings)} out of {results.order}; the best is chosen in every "
+        "resample.",
         covers="inputs",
         at_least=0,
         by=ours("ours: choosing a member in place of averaging"),
