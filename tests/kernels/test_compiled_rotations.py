@@ -136,7 +136,7 @@ def derivatives(f):
     return all_of
 
 
-@pytest.mark.slow
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("of", "make", "readout"),
     [

@@ -57,7 +57,6 @@ def test_whole_numbers_are_read_as_double_precision():
     assert Sequential(Dense(1)).kernel(np.array([[1, 2], [3, 4]])).nngp.dtype == np.float64
 
 
-@pytest.mark.slow
 def test_derivatives_are_those_of_finite_differences(rng, small_tiles):
     x1, x2 = rng.standard_normal((3, 5, 2)), rng.standard_normal((2, 5, 2))
     weights, direction = rng.standard_normal((3, 2)), rng.standard_normal(x1.shape)
