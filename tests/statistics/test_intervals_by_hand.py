@@ -198,12 +198,12 @@ def test_five_positive_samples_do_not_show_that_the_mean_is_positive():
     assert mean_interval(np.tile(x, 4))[0] > 0
 
 
-def test_of_five_samples_no_end_is_further_than_2_7_of_students_steps():
+def test_of_five_samples_no_end_is_further_than_3_5_of_students_steps():
     reached = []
     for x in np.random.default_rng(7).normal(size=(10, 5)):
         low, high = mean_interval(x)
         reached += [(x.mean() - low) / student(x), (high - x.mean()) / student(x)]
-    assert np.max(reached) == pytest.approx(2.7, rel=1e-12)
+    assert np.max(reached) == pytest.approx(3.5, rel=1e-12)
 
 
 class TestExponents:
