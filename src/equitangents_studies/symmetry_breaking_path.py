@@ -118,7 +118,7 @@ def over_members(compute: Callable[..., float | np.ndarray], *products: InnerPro
 
 PRESETS = presets(
     PathSettings(),
-    desk="train_images=300 test_images=400 times=0.0,0.5,1.0,2.0 widths=16,32,64 members=10 epochs=150 ridge=1e-4",
+    desk="train_images=600 test_images=400 times=0.0,0.5,1.0,2.0 widths=16,32,64 members=10 epochs=150 ridge=1e-4",
     paper="data=cifar10 train_images=45000 test_images=10000 pixels=32 times=0.0,0.05,0.1,0.2,0.5,1.0,2.0 "
     "widths=64,128,256,512 depth=8 members=10 epochs=900",
 )
