@@ -138,7 +138,12 @@ class ImageMotions(UncheckedAction):
 
     def more_accurate(self) -> ImageMotions | None:
         """The same motions with splines of order 5; None if these are used already."""
-        return None if self.order == 5 else ImageMotions(self.group, self.motion, 5, self.mask)
+        return None if self.order == 5 else ImageMotions(self.group, self.motion, 5, self.mask, self.what, self.outside)
+
+    def restricted(self, group: SymmetryGroup, elements: np.ndarray) -> ImageMotions:
+        """The action of a subgroup, whose element i moves images as elements[i] does."""
+        motion = lambda i: self.motion(elements[i])
+        return ImageMotions(group, motion, self.order, self.mask, self.what, self.outside)
 
 
 @final

@@ -8,8 +8,9 @@ from typing import final
 import numpy as np
 
 from equitangents._types import ArrayLike, Element
-from equitangents.actions.action import Action
+from equitangents.actions.action import Action, GroupAction
 from equitangents.actions.compact import check_finite_group
+from equitangents.actions.images import ImageMotions
 from equitangents.actions.vectors import LinearAction, channels
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import Group
@@ -96,6 +97,16 @@ class RestrictedAction(Action):
     def moves_exactly(self, g: Element) -> bool:
         """Whether element g moves values without resampling them."""
         return self.action.moves_exactly(int(self.elements[g]))
+
+    def more_accurate(self) -> GroupAction | None:
+        """This action with a more accurate interpolation; None if there is none."""
+        better = self.action.more_accurate()
+        return better.restricted(self.group, self.elements) if isinstance(better, ImageMotions) else None
+
+    def in_numpy(self) -> GroupAction:
+        """This action for NumPy arrays, in its fastest form for many elements."""
+        same = self.action.in_numpy()
+        return same.restricted(self.group, self.elements) if isinstance(same, ImageMotions) else self
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return self.action._check_signals(x)
