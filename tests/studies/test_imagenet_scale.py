@@ -179,7 +179,7 @@ def _command(folder, out, *more):
 def _right(out):
     """Which images each training classifies rightly."""
     stages = {path.stem: path for path in (out / "stages").glob("*-*.npz")}
-    return {name: np.load(path)["right"].tolist() for name, path in stages.items()}
+    return {name: np.load(path)["0"].tolist() for name, path in stages.items()}
 
 
 @pytest.mark.slow
