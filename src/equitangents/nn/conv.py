@@ -251,9 +251,9 @@ class LocallyConnected(WindowLayer):
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Every window's values times the weights of its position, plus the bias."""
         cut, fan_in = patches(x, self.box(signal)), self.fan_in(signal)
-        by_position = jnp.swapaxes(cut.reshape((cut.shape[0], -1, fan_in)), 0, 1)
-        y = jnp.swapaxes(by_position @ self.scales.scaled(params, fan_in), 0, 1)
-        return self.scales.add_bias(params, y).reshape((*cut.shape[:-1], self.channels))
+        flat = cut.reshape((cut.shape[0], -1, fan_in))
+        y = self.scales.add_bias(params, jnp.einsum("npi,pio->npo", flat, self.scales.scaled(params, fan_in)))
+        return y.reshape((*cut.shape[:-1], self.channels))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         return (*super().lower(signal), Decouple())
