@@ -103,7 +103,7 @@ class MoleculesSettings:
 
 PRESETS = presets(
     MoleculesSettings(),
-    desk="data=qm9 sizes=50,100,200,400 test=100 splits=10 tuning=60 scales=0.3,1.0,3.0 soap_n_max=6 soap_l_max=5",
+    desk="data=qm9 sizes=50,100,200,400,1000 test=100 splits=10 tuning=60 scales=0.3,1.0,3.0 soap_n_max=6 soap_l_max=5",
     paper="data=qm9 sizes=100,200,400,700,1000 test=200 splits=5 tuning=120 scales=0.3,1.0,3.0 soap_n_max=6 "
     "soap_l_max=5",
 )
