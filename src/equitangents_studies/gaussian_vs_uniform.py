@@ -95,6 +95,7 @@ def check_settings(settings: UniformSettings, data_dir: Path | None) -> None:
     """Require enough members for an interval and enough samples for a p-value below the level."""
     at_least(settings, train_images=20, test_images=2, pixels=2, depth=1, width=1, epochs=1, narrow=1, channels=1)
     check_some("networks", settings.networks, ARCHITECTURES)
+    check(len(settings.networks) >= 1, "networks", settings.networks, "one network or more")
     check(settings.members >= 5, "members", settings.members, "at least 5, for an interval")
     asked_images(settings, data_dir)
 

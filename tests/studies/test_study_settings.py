@@ -71,7 +71,7 @@ BAD = {  # settings of the quick preset, each as text, and what its refusal says
         ("data=textures times=0.5,1", "times was"), ("data=textures members=3", "members was 3"),
         ("data=digits", "O.1. has no path"),
     ],
-    "gaussian-vs-uniform": [("data=textures members=4", "members was 4")],
+    "gaussian-vs-uniform": [("data=textures members=4", "members was 4"), ("data=textures networks=", "one network")],
     "finite-width-vec": [
         ("data=textures widths=8,12", "widths was"), ("data=textures needed=9", "needed was 9"),
         ("data=textures widths=8", "widths was"),

@@ -105,7 +105,7 @@ class RestrictedAction(Action):
 
     def in_numpy(self) -> GroupAction:
         """This action for NumPy arrays, in its fastest form for many elements."""
-        same = self.action.in_numpy()
+        same = self.action.in_numpy() if self.needs_floats else self  # which moves whole numbers as they are
         return same.restricted(self.group, self.elements) if isinstance(same, ImageMotions) else self
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
