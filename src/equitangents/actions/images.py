@@ -187,9 +187,9 @@ class ResampledRotations(Action):
         motion = lambda g: (360.0 * (g % n) / n, g >= n)
         return ImageMotions(self.group, motion, self.order, self.mask, self.name.split(",")[0])
 
-    def more_accurate(self) -> ImageMotions | None:
+    def more_accurate(self) -> ResampledRotations | None:
         """The same rotations with splines of order 5; None if these are used already."""
-        return self.in_numpy().more_accurate()
+        return None if self.order == 5 else ResampledRotations(self.group, self.turns, 5, self.mask)
 
     def _act(self, g: int, x: ArrayLike) -> ArrayLike:
         return self._rotated(g, x, spline_coefficients(x, self.order) if self._interpolates(g) else None)

@@ -47,6 +47,11 @@ class FieldAction(Action):
         """Whether g moves values without resampling them."""
         return self.positions.moves_exactly(g)
 
+    def more_accurate(self) -> GroupAction | None:
+        """This action with a more accurate interpolation; None if there is none."""
+        better = self.positions.more_accurate()
+        return FieldAction(better, self.fibre) if isinstance(better, Action) else None
+
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return self.fibre._check_signals(self.positions._check_signals(x))
 
@@ -101,7 +106,7 @@ class RestrictedAction(Action):
     def more_accurate(self) -> GroupAction | None:
         """This action with a more accurate interpolation; None if there is none."""
         better = self.action.more_accurate()
-        return better.restricted(self.group, self.elements) if isinstance(better, ImageMotions) else None
+        return RestrictedAction(better, self.group, self.elements) if isinstance(better, Action) else None
 
     def in_numpy(self) -> GroupAction:
         """This action for NumPy arrays, in its fastest form for many elements."""
