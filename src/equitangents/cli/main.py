@@ -1,6 +1,7 @@
 """The `equitangents` command: its subcommands, and exit statuses for errors.
 
-0 done, 1 a crash (with its traceback) or a failed self-test, 2 bad input (one line on stderr), 130 Ctrl-C.
+0 done, 1 a crash (with its traceback) or a failed self-test, 2 bad input (one line on stderr), 3 an audit's limit is
+not met, 130 Ctrl-C.
 Nothing heavy is imported here: `--help` and `list` start without JAX.
 """
 

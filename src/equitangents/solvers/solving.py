@@ -51,7 +51,7 @@ def as_method(solver: str | Method) -> Method | None:
 
 
 def choose(task: SolveTask, time: float, ridge: float, has_folder: bool) -> tuple[Method, str]:
-    """(the method of "auto", the reason): the fastest exact method that fits; MemoryLimitError if none does."""
+    """(the method of "auto", the reason): the fastest exact method that fits, the last if none does."""
     candidates: list[tuple[Method, str]] = []
     if task.size <= DECOMPOSED:
         candidates.append((Eigh(), "auto: one decomposition serves every time"))
@@ -178,7 +178,7 @@ def solve(
 
     Returns a `Solution`: `coefficients`, α, and `report` with the solver used, the reason, and the residual.
     Raises NotPositiveDefiniteError, with the smallest eigenvalue, its cause and the ridge that cures it;
-    MemoryLimitError, with methods that would fit; NotFiniteError for NaN.
+    MemoryLimitError, with the memory needed; NotFiniteError for NaN.
 
     >>> import numpy as np
     >>> theta = np.array([[2.0, 1.0], [1.0, 2.0]])

@@ -224,7 +224,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
     Attributes:
         solver_: the problem that gives the mean, exactly in each case: "dense N×N" (random features: "primal N×m");
             "orbit-averaged N×N" for invariant labels, "irreps of D4: 5 blocks, largest 2N" for others, if the
-            augmentation is by an exact action under which the kernel is invariant (checked on a sample); or
+            augmentation is by an exact action under which the kernel is invariant by its structure; or
             "explicit N|G| (why)". Of fields on P positions the same with NP; and "dense NP×NP (the network is
             equivariant under …)" where each copy is its sample.
         solution_: how the mean was solved at the constructor's time (a `SolveReport`): solver and reason, residual,
