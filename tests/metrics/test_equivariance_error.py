@@ -73,8 +73,9 @@ class TestDefinition:
         np.testing.assert_allclose(equivariance_error(lambda x: x.sum(axis=1), flip, vectors()).values, [1] * 5)
 
     def test_images_to_images(self):
-        rot = actions.image_rotations(4)
+        rot, masked = actions.image_rotations(4), actions.image_rotations(4, mask="circle")
         x = np.random.default_rng(0).normal(size=(3, 4, 4, 2))
+        assert equivariance_error(lambda x: (x**2).sum((1, 2)), masked, x).worst.error < 1e-14
         assert equivariance_error(lambda x: x**2, rot, x, output_action=rot).worst.error == 0
         assert equivariance_error(lambda x: x * np.arange(4)[:, None], rot, x, output_action=rot).worst.error > 0.1
 
