@@ -69,6 +69,9 @@ def test_functions_may_be_given_as_layers() -> None:
     for dtype, seen in ((np.float32, False), (np.float64, True)):
         section = et.audit(lambda x: summed(nearly(x)), "C4", x.astype(dtype), layers=[nearly, summed], **QUIET).layers
         assert section.layers[0].broken is seen, "one part in 100,000 is rounding in single precision only"
+    waves, phases = lambda x: np.fft.fft(x, axis=1), lambda z: np.angle(z[:, 1])
+    report = et.audit(lambda x: phases(waves(x)), "translations", x[:, 0], layers=[waves, ("phases", phases)], **QUIET)
+    assert report.layers.guilty == "phases", "shifts multiply waves by phases"
     along = et.audit.Batch(np.random.default_rng(0).normal(size=(3, 8, 2)), axis=1)
     first = lambda x: x[0]
     report = et.audit(first, "reversal", along, inputs="sequences", layers=[first], **QUIET)
