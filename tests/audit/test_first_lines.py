@@ -351,6 +351,9 @@ def test_every_output_says_what_its_error_is_relative_to() -> None:
         assert row[1:3] == [o.name, f"{100 * o.judged.mean:.3g} %"]
         assert row[-1] == f"of {unit}"
     assert each_below(report, {"forces": 1e-3})[0].value.endswith("of output_scale")
+    two = et.audit(lambda x: {k: f(x)[k] for k in ("forces", "label")}, "C4", IMAGES, output_scale=4.0, **QUIET)
+    assert (two.headline.unit, [o.unit for o in two.contract.outputs]) == ("absolute", ["absolute", "classes"])
+    assert two.contract.outputs[1].judged == report.contract.outputs[2].judged, "classes have no size to be divided by"
 
 
 def test_outputs_that_vanish_on_the_inputs_alone_or_at_thresholds_do_not_vanish() -> None:
