@@ -201,6 +201,7 @@ def test_outputs_and_inputs_are_named_by_irreps() -> None:
     assert verdict(f, "O3", CLOUDS, "4x0e+2x1o", elements=3) == "equivariant"
     assert verdict(f, "O3", CLOUDS, "4x0e+2x1e", elements=3) == "broken", "vectors are odd"
     assert verdict(f, "SO3", CLOUDS, "4x0e+2x1e", elements=3) == "equivariant", "rotations do not see parity"
+    assert verdict(lambda p: np.linalg.det(p[:, :3]), "O3", CLOUDS, "0o", elements=3) == "equivariant", "numbers (N,)"
     assert verdict(lambda p: p[..., 3:].sum(1), "O3", np.concatenate([CLOUDS, CLOUDS[..., :2]], 2), inputs="1x1o+2x0e",
                    elements=3) == "equivariant"  # fmt: skip
     with pytest.raises(InvalidArgumentError, match="expected irreps of SO3"):
