@@ -98,6 +98,10 @@ def test_an_input_that_all_batches_share() -> None:
     assert report.verdict == "equivariant"
     with pytest.raises(ShapeError, match="Shared"):
         et.audit(f, "SO3", (CLOUDS, pairs), inputs=("vectors", None), **QUIET)
+    f = lambda p, w: np.abs(p @ w).sum((1, 2))
+    mended = et.audit(f, "octahedral", (CLOUDS, Shared(CLOUDS[0, :3])), inputs=("vectors", None), **QUIET).remedy()
+    expected = np.mean([f(CLOUDS @ R.T, CLOUDS[0, :3]) for R in et.groups.octahedral().matrices], axis=0)
+    np.testing.assert_allclose(mended(CLOUDS, CLOUDS[0, :3]), expected)
 
 
 def test_trees_in_and_out() -> None:
