@@ -56,8 +56,7 @@ def test_the_layer_that_breaks_translations_is_named(at: int | None) -> None:
 
 
 def test_functions_may_be_given_as_layers() -> None:
-    x = np.random.default_rng(0).normal(size=(20, 4, 4, 2))
-    w = np.random.default_rng(1).normal(size=(4, 4, 2))
+    x, w = np.random.default_rng(0).normal(size=(20, 4, 4, 2)), np.random.default_rng(1).normal(size=(4, 4, 2))
     weighted, summed = lambda x: x * w, lambda x: x.sum((1, 2))
     f = lambda x: summed(weighted(np.tanh(x)))
     section = et.audit(f, "C4", x, layers=[np.tanh, ("weights", weighted), summed], **QUIET).layers
@@ -70,6 +69,9 @@ def test_functions_may_be_given_as_layers() -> None:
     for dtype, seen in ((np.float32, False), (np.float64, True)):
         section = et.audit(lambda x: summed(nearly(x)), "C4", x.astype(dtype), layers=[nearly, summed], **QUIET).layers
         assert section.layers[0].broken is seen, "one part in 100,000 is rounding in single precision only"
+    waves, phases = lambda x: np.fft.fft(x, axis=1), lambda z: np.angle(z[:, 1])
+    report = et.audit(lambda x: phases(waves(x)), "translations", x[:, 0], layers=[waves, ("phases", phases)], **QUIET)
+    assert report.layers.guilty == "phases", "shifts multiply waves by phases"
     along = et.audit.Batch(np.random.default_rng(0).normal(size=(3, 8, 2)), axis=1)
     first = lambda x: x[0]
     report = et.audit(first, "reversal", along, inputs="sequences", layers=[first], **QUIET)
@@ -79,8 +81,7 @@ def test_functions_may_be_given_as_layers() -> None:
 def synthetic(members: int, common: float, own: float, seed: int) -> tuple[list, np.ndarray]:
     """Members x ↦ 1 + (common·a + own·b_m)·x₀ with normal b_m, on vectors that the group turns."""
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(40, 2))
-    b = own * rng.normal(size=(members, 1))
+    x, b = rng.normal(size=(40, 2)), own * rng.normal(size=(members, 1))
     return [lambda x, b=b: 10 + (common + b) * x[:, :1] for b in b], x
 
 
@@ -259,8 +260,7 @@ def test_the_average_over_the_group_can_be_had_and_is_equivariant() -> None:
 
 def test_the_average_keeps_batches_where_the_model_has_them() -> None:
     x = np.random.default_rng(0).normal(size=(5, 12, 2))  # time, batch, channels
-    weights = np.arange(1.0, 6.0)[:, None, None]
-    given = {"inputs": "sequences", "effort": "quick"}
+    weights, given = np.arange(1.0, 6.0)[:, None, None], {"inputs": "sequences", "effort": "quick"}
     for out, f in (("sequences", lambda x: (x * weights).cumsum(0)), (None, lambda x: (x * weights)[:2])):
         moves = et.audit.Batch(out, axis=1)
         report = et.audit(f, "reversal", et.audit.Batch(x, axis=1), moves, **given)

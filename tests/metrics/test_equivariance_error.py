@@ -53,8 +53,7 @@ class TestDefinition:
         assert equivariance_error(lambda x: (x**2).sum(axis=1), turn, x).worst.error < 1e-14
 
     def test_without_an_output_action_invariance_is_asked_for(self):
-        x = vectors()
-        trivial = actions.trivial(octahedral)
+        x, trivial = vectors(), actions.trivial(octahedral)
         expected = equivariance_error(cubes, turn, x, output_action=trivial).errors
         np.testing.assert_array_equal(equivariance_error(cubes, turn, x).errors, expected)
         assert expected.max() > 0.1
@@ -74,8 +73,9 @@ class TestDefinition:
         np.testing.assert_allclose(equivariance_error(lambda x: x.sum(axis=1), flip, vectors()).values, [1] * 5)
 
     def test_images_to_images(self):
-        rot = actions.image_rotations(4)
+        rot, masked = actions.image_rotations(4), actions.image_rotations(4, mask="circle")
         x = np.random.default_rng(0).normal(size=(3, 4, 4, 2))
+        assert equivariance_error(lambda x: (x**2).sum((1, 2)), masked, x).worst.error < 1e-14
         assert equivariance_error(lambda x: x**2, rot, x, output_action=rot).worst.error == 0
         assert equivariance_error(lambda x: x * np.arange(4)[:, None], rot, x, output_action=rot).worst.error > 0.1
 
@@ -142,8 +142,7 @@ class TestDistance:
     def test_by_definition(self, seed):
         x = np.random.default_rng(seed).normal(size=(7, 3))
         f1, f2 = lambda x: x**2, lambda x: np.sin(x)
-        result = s_dist(f1, f2, x)
-        expected = [sum((f1(a) - f2(a)) ** 2) for a in x]
+        result, expected = s_dist(f1, f2, x), [sum((f1(a) - f2(a)) ** 2) for a in x]
         np.testing.assert_allclose(result.values, expected, rtol=1e-12)
         assert float(result) == result.mean == pytest.approx(np.mean(expected))
         assert result.interval[0] <= result.mean <= result.interval[1]

@@ -56,8 +56,9 @@ class MatrixAction(UncheckedAction):
     power: int = 1
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
-        """Raise ShapeError unless the last axes have length d."""
-        if x.ndim < 1 + self.power or x.shape[-self.power :] != (self.d,) * self.power:
+        """Raise ShapeError unless the last axes have length d; single numbers (N,) are (N, 1)."""
+        shape = (*x.shape, 1) if x.ndim == 1 else x.shape
+        if len(shape) < 1 + self.power or shape[-self.power :] != (self.d,) * self.power:
             raise ShapeError(name, x.shape, (..., *(self.d,) * self.power), self.name)
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:

@@ -88,7 +88,7 @@ def audit(
             deviation of f(x) over the inputs; "larger", whichever gives the larger error.
         tolerance: mean error allowed under every element, 0.01 for 1 %; None: none above the noise floor.
         output_scale: the size of outputs that counts as 100 %, in their own unit, in place of both; a number for all
-            outputs, or numbers by the names of some. For outputs that vanish, as forces of a relaxed crystal do.
+            but classes and shares, or numbers by names. For outputs that vanish, as forces of a relaxed crystal do.
         confidence: of the intervals, 0.95.
         resamples: of the bootstrap, 1000.
         seed: the random seed; the same seed gives the same report.

@@ -4,6 +4,8 @@ equivariance error        ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖, for ev
 orbit same predictions    #{g : argmax f(ρ(g)x) = argmax f(x)}, |G| is perfect
 relative orbit std        ‖std_g f(ρ(g)x)‖ / ‖mean_g f(ρ(g)x)‖, 0 is perfect
 S-Dist(A₁, A₂)            E_x |E_θ A₁(x) − E_θ A₂(x)|², of the mean predictions of two learning algorithms
+
+f(x) is f(ρ(e)x): the mask of an action holds for unmoved inputs, too.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ def equivariance_error(
     """
     bootstrap = BootstrapSettings(confidence, resamples, seed)
     action, x, on_outputs = check_points(action, x, output_action)
-    y = evaluate("f", f, x)
+    y = evaluate("f", f, action(action.group.identity, x))
     size = norms(y)
     errors = []
     for k, g in enumerate(nodes_of(action)):
@@ -136,7 +138,7 @@ def orbit_same_predictions(
     """
     bootstrap = BootstrapSettings(confidence, resamples, seed)
     action, x, on_outputs = check_points(action, x, output_action)
-    reference = _predicted_class(f, x, None, on_outputs)
+    reference = _predicted_class(f, action(action.group.identity, x), None, on_outputs)
     continuous = is_infinite(action)
     nodes = nodes_of(action)
     counts = weights_of(action) if continuous else np.ones(len(nodes))

@@ -47,7 +47,8 @@ def off_data_sets(task: AuditTask, without: Callable[[str, str], None]) -> list[
     for (name, *_), is_same in zip(made, same, strict=True):
         if is_same:
             without(f"set {name!r}", "it equals the data: names of nodes or classes, or equal numbers")
-    return [one for one, is_same in zip(made, same, strict=True) if not is_same]
+    project = task.contract.project  # masks hold off the data, too
+    return [(name, kind, project(s)) for (name, kind, s), is_same in zip(made, same, strict=True) if not is_same]
 
 
 def _given_set(task: AuditTask, name: str, x: Any) -> InputLeaves:
@@ -60,7 +61,7 @@ def _given_set(task: AuditTask, name: str, x: Any) -> InputLeaves:
             raise InvalidArgumentError(leaf, "Shared", "one for every input, since the group moves it")
         if action is not None:
             action.check(leaf, a)
-    return inputs
+    return task.contract.project(inputs)
 
 
 def training_set(task: AuditTask) -> tuple[InputLeaves, np.ndarray]:

@@ -125,14 +125,14 @@ def choose_unit(
 ) -> tuple[Unit, bool]:
     """The headline's unit, and whether the user chose it where both have a meaning."""
     judged = np.flatnonzero(scales.judged)
-    if scales.nothing or np.isfinite(scales.given[judged]).all():
+    own = ["absolute" if np.isfinite(scales.given[o]) else scales.own[o] for o in judged]
+    if scales.nothing or set(own) == {"absolute"}:
         return "absolute", False
-    own = [scales.own[o] for o in judged]
     if set(own) <= {"share", "classes"}:
         return "share" if "share" in own else "classes", False
-    free = [o for o, unit in zip(judged, own, strict=True) if unit is None and np.isnan(scales.given[o])]
+    free = [o for o, unit in zip(judged, own, strict=True) if unit is None]
     if not free:
-        return "probability", False
+        return "probability" if "probability" in own else "absolute", False
     if scales.sets[free].all() or not np.isfinite(scales.deviations[free]).any():
         return "norm", False
     if settings.relative_to != "larger":
@@ -379,7 +379,7 @@ def make_scales(orbits: Orbits, floors: OutputNoiseFloors | None, settings: Audi
     return OutputScales(
         sizes=orbits.separate_sizes,
         deviations=np.where(alike, math.nan, orbits.deviations),
-        given=output_scales(settings.output_scale, orbits.output_names),
+        given=output_scales(settings.output_scale, orbits.output_names, ~(orbits.class_numbers | orbits.shares)),
         own=own,
         hidden=alike & drowning,
         alike=(alike & np.isfinite(orbits.deviations)) | orbits.one_class,
@@ -388,14 +388,13 @@ def make_scales(orbits: Orbits, floors: OutputNoiseFloors | None, settings: Audi
     )
 
 
-def output_scales(value: Any, names: list[str]) -> Float[np.ndarray, " outputs"]:
-    """output_scale of every output; nan for outputs without one."""
-    if value is None:
-        return np.full(len(names), math.nan)
+def output_scales(value: Any, names: list[str], sized: Bool[np.ndarray, " outputs"]) -> Float[np.ndarray, " outputs"]:
+    """output_scale of every output; nan for outputs without one, and for classes and shares, which have no size."""
     if not isinstance(value, Mapping):
-        return np.full(len(names), float(value))
-    unknown = [str(name) for name in value if str(name) not in names]
+        return np.where(sized, math.nan if value is None else float(value), math.nan)
+    known = [name for name, has in zip(names, sized, strict=True) if has]
+    unknown = [str(name) for name in value if str(name) not in known]
     if unknown:
-        raise InvalidArgumentError("output_scale", unknown, list(names), verb="names")
+        raise InvalidArgumentError("output_scale", unknown, known or None, "outputs that have a size", verb="names")
     by_name = {str(name): float(part) for name, part in value.items()}
     return np.array([by_name.get(name, math.nan) for name in names])

@@ -147,14 +147,16 @@ class Folded:
 
 
 def folded(features: Any) -> Folded:
-    """The array's Gram matrix H Hᵀ in double precision, block by block."""
+    """The array's Gram matrix H Hᵀ in double precision, block by block; complex features are pairs of real ones."""
     a = np.asarray(features)
     flat = a.reshape(len(a), -1)
+    if a.dtype.kind == "c":
+        flat = np.concatenate([flat.real, flat.imag], axis=1)
     gram = np.zeros((len(flat), len(flat)))
     for at in range(0, flat.shape[1], _BLOCK):
         block = np.asarray(flat[:, at : at + _BLOCK], np.float64)
         gram += block @ block.T
-    return Folded(a.shape, a.dtype, gram)
+    return Folded(a.shape, flat.dtype, gram)
 
 
 def misfit(a: Folded, b: Folded) -> float:

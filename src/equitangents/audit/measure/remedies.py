@@ -164,14 +164,15 @@ class Averaged:
         return y.tree(mean)
 
     def _placed(self, x: Tree) -> Any:
-        """The arrays with their batch axes as in the audit."""
-        if not self._axes:
+        """The arrays with their batch axes as in the audit, or without a batch."""
+        audited = self._task.x.leaves
+        shared = [isinstance(a, Shared) for a in audited]
+        if not (self._axes or any(shared)):
             return x
         leaves, structure = jax.tree.flatten(x)
-        placed = (
-            a if isinstance(a, Batch | Shared) else Batch(a, axis) for a, axis in zip(leaves, self._axes, strict=True)
-        )
-        return jax.tree.unflatten(structure, list(placed))
+        axes = self._axes or (0,) * len(audited)
+        place = lambda a, alone, axis: a if isinstance(a, Batch | Shared) else Shared(a) if alone else Batch(a, axis)
+        return jax.tree.unflatten(structure, [place(*each) for each in zip(leaves, shared, axes, strict=True)])
 
 
 def _augmentation(m: Measured) -> Remedy:
