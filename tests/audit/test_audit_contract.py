@@ -109,7 +109,8 @@ def test_trees_in_and_out() -> None:
         total = x["positions"].sum(1)
         return {"energy": (total**2).sum(-1) + x["charge"], "dipole": total}
 
-    x, outputs = {"positions": CLOUDS, "charge": RNG.normal(size=12)}, {"energy": None, "dipole": "vectors"}
+    x = {"positions": CLOUDS, "charge": RNG.normal(size=12)}
+    outputs = {"energy": None, "dipole": "vectors"}
     kinds = {"positions": "vectors", "charge": None}
     report = et.audit(f, "SO3", x, outputs, inputs=kinds, elements=12, **QUIET)
     assert report.verdict == "equivariant"

@@ -115,9 +115,11 @@ def test_a_missed_box_an_extra_box_and_a_moved_box_are_told_apart() -> None:
     def lost(x: np.ndarray) -> list[np.ndarray]:
         return [b[1:] if v[0, 0, 0] > 0 else b for b, v in zip(boxes_of(x), x, strict=True)]
 
-    report, corner = et.audit(lost, "C4", IMAGES, Unordered(), **QUIET), IMAGES[:, 0, 0, 0] > 0
+    report = et.audit(lost, "C4", IMAGES, Unordered(), **QUIET)
+    corner = IMAGES[:, 0, 0, 0] > 0
     turned = np.array([np.rot90(IMAGES, k, (1, 2))[:, 0, 0, 0] > 0 for k in (1, 2, 3)])
-    missed, extra = np.where(turned & ~corner, 0.5, 0.0).mean(), np.where(~turned & corner, 0.5, 0.0).mean()
+    missed = np.where(turned & ~corner, 0.5, 0.0).mean()
+    extra = np.where(~turned & corner, 0.5, 0.0).mean()
     found = report.contract.outputs[0].matching
     assert (found.missed.mean, found.extra.mean) == (pytest.approx(missed), pytest.approx(extra))
     assert (found.iou.mean, report.headline.error.estimate.mean) == (1, pytest.approx(missed + extra))
@@ -211,7 +213,8 @@ def test_outputs_and_inputs_are_named_by_irreps() -> None:
 @pytest.mark.parametrize(("kind", "factor"), [("voigt", 1.0), ("voigt:strain", 2.0)])
 def test_voigt_tensors_turn_as_matrices_do(kind: str, factor: float) -> None:
     def tensor(p: np.ndarray, factor: float = factor) -> np.ndarray:
-        S, pairs = np.einsum("npi,npj->nij", p, p), ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
+        S = np.einsum("npi,npj->nij", p, p)
+        pairs = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
         return np.stack([S[:, i, j] * (1 if i == j else factor) for i, j in pairs], axis=1)
 
     assert verdict(tensor, "O3", CLOUDS, kind, elements=3) == "equivariant"
@@ -233,7 +236,8 @@ def test_complex_outputs_count_both_parts() -> None:
 
 
 def test_outputs_of_nodes_pairs_and_edges() -> None:
-    edges, n = RNG.integers(4, size=(9, 7, 2)), np.arange(9)[:, None]
+    edges = RNG.integers(4, size=(9, 7, 2))
+    n = np.arange(9)[:, None]
     per_edge = lambda p, e: np.sin(p[n[: len(p)], e[..., 0]]) * p[n[: len(p)], e[..., 1]]
     nodes_kinds, x = {"inputs": ("nodes", "edges"), "elements": 6}, (CLOUDS, edges)
     stays = verdict(per_edge, "S_n", x, None, **nodes_kinds)
@@ -322,7 +326,8 @@ def test_states_turn_in_phase() -> None:
 
 
 def test_the_batch_may_be_along_any_axis() -> None:
-    by_steps, seen = np.moveaxis(CLOUDS, 0, 1), []
+    by_steps = np.moveaxis(CLOUDS, 0, 1)
+    seen = []
 
     def f(p: np.ndarray) -> np.ndarray:
         seen.append(p.shape)

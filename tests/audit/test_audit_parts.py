@@ -56,7 +56,8 @@ def test_the_layer_that_breaks_translations_is_named(at: int | None) -> None:
 
 
 def test_functions_may_be_given_as_layers() -> None:
-    x, w = np.random.default_rng(0).normal(size=(20, 4, 4, 2)), np.random.default_rng(1).normal(size=(4, 4, 2))
+    x = np.random.default_rng(0).normal(size=(20, 4, 4, 2))
+    w = np.random.default_rng(1).normal(size=(4, 4, 2))
     weighted, summed = lambda x: x * w, lambda x: x.sum((1, 2))
     f = lambda x: summed(weighted(np.tanh(x)))
     section = et.audit(f, "C4", x, layers=[np.tanh, ("weights", weighted), summed], **QUIET).layers
@@ -81,7 +82,8 @@ def test_functions_may_be_given_as_layers() -> None:
 def synthetic(members: int, common: float, own: float, seed: int) -> tuple[list, np.ndarray]:
     """Members x ↦ 1 + (common·a + own·b_m)·x₀ with normal b_m, on vectors that the group turns."""
     rng = np.random.default_rng(seed)
-    x, b = rng.normal(size=(40, 2)), own * rng.normal(size=(members, 1))
+    x = rng.normal(size=(40, 2))
+    b = own * rng.normal(size=(members, 1))
     return [lambda x, b=b: 10 + (common + b) * x[:, :1] for b in b], x
 
 
@@ -260,7 +262,8 @@ def test_the_average_over_the_group_can_be_had_and_is_equivariant() -> None:
 
 def test_the_average_keeps_batches_where_the_model_has_them() -> None:
     x = np.random.default_rng(0).normal(size=(5, 12, 2))  # time, batch, channels
-    weights, given = np.arange(1.0, 6.0)[:, None, None], {"inputs": "sequences", "effort": "quick"}
+    weights = np.arange(1.0, 6.0)[:, None, None]
+    given = {"inputs": "sequences", "effort": "quick"}
     for out, f in (("sequences", lambda x: (x * weights).cumsum(0)), (None, lambda x: (x * weights)[:2])):
         moves = et.audit.Batch(out, axis=1)
         report = et.audit(f, "reversal", et.audit.Batch(x, axis=1), moves, **given)

@@ -80,7 +80,8 @@ def test_only_inputs_that_nothing_moves_decide_nothing():
 
 
 def test_one_input_of_many_disproves_and_is_named():
-    x, w = np.random.default_rng(3).normal(size=(200, 4, 4, 1)), np.arange(16.0)
+    x = np.random.default_rng(3).normal(size=(200, 4, 4, 1))
+    w = np.arange(16.0)
     seen = np.concatenate([x, *(turn(x) for turn in TURNS)]).reshape(-1, 16) @ w
     at, limit = int(np.argmax(seen)) % 200, float(np.sort(seen)[-2:].mean())
     f = lambda x: invariant(x) + 5.0 * (x.reshape(len(x), -1) @ w > limit)[:, None]
@@ -101,7 +102,8 @@ def test_the_worst_input_of_the_sentence_is_the_one_of_the_page(unit):
     scale = np.linspace(0.1, 20, 30)[:, None, None, None]  # relative to ‖f(x)‖ another input is the worst
     f = lambda x: np.concatenate([x.sum((1, 2)), x[:, 0, 0] + 0.05 * x[:, 1, 0] ** 2], axis=1)
     report = audited(f, scale * x, relative_to=unit)
-    witness, moved = report.witness, np.stack([f(turn(scale * x)) for turn in TURNS]) - f(scale * x)
+    witness = report.witness
+    moved = np.stack([f(turn(scale * x)) for turn in TURNS]) - f(scale * x)
     off = np.linalg.norm(moved, axis=2)
     off = off / np.linalg.norm(f(scale * x), axis=1) if unit == "norm" else off
     k, i = np.unravel_index(off.argmax(), off.shape)

@@ -53,7 +53,8 @@ class TestDefinition:
         assert equivariance_error(lambda x: (x**2).sum(axis=1), turn, x).worst.error < 1e-14
 
     def test_without_an_output_action_invariance_is_asked_for(self):
-        x, trivial = vectors(), actions.trivial(octahedral)
+        x = vectors()
+        trivial = actions.trivial(octahedral)
         expected = equivariance_error(cubes, turn, x, output_action=trivial).errors
         np.testing.assert_array_equal(equivariance_error(cubes, turn, x).errors, expected)
         assert expected.max() > 0.1
@@ -142,7 +143,8 @@ class TestDistance:
     def test_by_definition(self, seed):
         x = np.random.default_rng(seed).normal(size=(7, 3))
         f1, f2 = lambda x: x**2, lambda x: np.sin(x)
-        result, expected = s_dist(f1, f2, x), [sum((f1(a) - f2(a)) ** 2) for a in x]
+        result = s_dist(f1, f2, x)
+        expected = [sum((f1(a) - f2(a)) ** 2) for a in x]
         np.testing.assert_allclose(result.values, expected, rtol=1e-12)
         assert float(result) == result.mean == pytest.approx(np.mean(expected))
         assert result.interval[0] <= result.mean <= result.interval[1]

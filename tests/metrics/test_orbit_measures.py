@@ -139,7 +139,8 @@ class TestBadInput:
 @pytest.mark.parametrize("bandlimit", [2, 3, 4, 5])
 def test_no_change_of_the_class_is_exactly_the_whole_group(bandlimit):
     """However the weights of the quadrature add up in floating point."""
-    rotations, x = actions.rotations(groups.so3(bandlimit)), np.random.default_rng(0).normal(size=(3, 3))
+    rotations = actions.rotations(groups.so3(bandlimit))
+    x = np.random.default_rng(0).normal(size=(3, 3))
     lengths = lambda x: np.stack([np.zeros(len(x)), np.ones(len(x))], axis=1)
     assert orbit_same_predictions(lengths, rotations, x).values.tolist() == [1.0, 1.0, 1.0]
 
