@@ -9,17 +9,7 @@ from equitangents import DeepEnsemble, DeepEnsembleClassifier, actions, groups, 
 from equitangents.ensembles.orbits import orbit_batch
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError
 from equitangents.planning.pilot import PilotDraws
-
-ROT = actions.image_rotations(4)
-
-
-def mlp(width=16, outputs=1):
-    return nn.Sequential(nn.Flatten(), nn.Dense(width, W_std=1.4, b_std=0.5), nn.Relu(), nn.Dense(outputs))
-
-
-def task(seed=0, n=10, side=2):
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(n, side, side, 1)), 2 + 0.3 * rng.normal(size=n)
+from planning.test_plan_ensemble import ROT, mlp, task
 
 
 def ensemble(members=20, seed=0, width=16, **settings):

@@ -21,7 +21,7 @@ def mlp(width=1, outputs=1):
     return nn.Sequential(nn.Flatten(), nn.Dense(width, W_std=1.4, b_std=0.5), nn.Relu(), nn.Dense(outputs))
 
 
-def task(seed=0, n=8, side=2):
+def task(seed=0, n=10, side=2):
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, side, side, 1)), 2 + 0.3 * rng.normal(size=n)
 
@@ -93,7 +93,7 @@ def test_later_training_changes_the_plan_and_the_time_is_the_ensembles_by_defaul
 
 def test_a_group_acts_on_flattened_inputs_as_the_ensemble_reads_them(model, new):
     x, y = task()
-    flat = InfiniteEnsemble(mlp(), augmentation="C4", time=20.0, input_shape=(2, 2, 1)).fit(x.reshape(8, 4), y)
+    flat = InfiniteEnsemble(mlp(), augmentation="C4", time=20.0, input_shape=(2, 2, 1)).fit(x.reshape(len(x), 4), y)
     assert plan_ensemble(flat, "C4", new.reshape(6, 4)).members == plan_ensemble(model, ROT, new).members
 
 
