@@ -311,11 +311,12 @@ def test_a_resampled_group_is_an_average_over_both_orbits(one_dense, tmp_path):
 
 
 def test_turned_copies_and_parts_are_predicted_by_networks_fitted_to_the_rest(monkeypatch):
-    found = []
-    monkeypatch.setattr("equitangents.fit.choosing.rotation_scores", lambda *a: found.append(a) or ())
-    x, y = images(30)
+    found, logits_of = [], choosing.left_out_logits
+    monkeypatch.setattr("equitangents.fit.choosing.left_out_logits", lambda *a: found.append(a) or logits_of(*a))
+    x, y = images(31)
     choice = auto(x, y, baselines=False, minutes=LONG)
-    result, _, standardisation, problem, *_ = found[0]
+    result, problem, turned, _ = found[0]
+    assert len(np.unique(turned, axis=0)) == len(turned) == 8 * 31  # each image at each angle
     upright = problem.merge(logits for _, logits in result.score.folds)
     assert choice.curve[-1].accuracy.value == pytest.approx((upright.argmax(1) == y).mean())
     for half, all_of_them, twice in ((0.6, 0.8, pytest.approx(0.9)), (0.8, 0.6, None)):
@@ -324,13 +325,12 @@ def test_turned_copies_and_parts_are_predicted_by_networks_fitted_to_the_rest(mo
     rows, elements = np.array([0, 3, 5, 7]), np.array([1, 2, 5, 8])
     action = ImageMotions(et.groups.cyclic(9), lambda g: (40.0 * g, False), outside="edge")
     copies = np.concatenate([action(int(k), x[i : i + 1].astype(float)) for i, k in zip(rows, elements, strict=True)])
-    copies = standardisation(copies).astype(result.gram.precision)
-    logits = choosing.left_out_logits(result, problem, copies, rows)
+    copies = choice.model.standardisation_(copies).astype(result.gram.precision)
+    logits = logits_of(result, problem, copies, rows)
     for (rest, inside), (best, _) in zip(problem.split(), result.score.folds, strict=True):
         for k in np.flatnonzero(np.isin(rows, inside)):
             net = et.InfiniteEnsembleClassifier(choice.model.net, ridge=best.ridge, kernel=result.tried.kernel)
-            model = net.fit(result.trial.training.x[rest.rows], y[rest.rows])
-            mean = model.ensemble_.predict(copies[k : k + 1])[0]
+            mean = net.fit(result.trial.training.x[rest.rows], y[rest.rows]).ensemble_.predict(copies[k : k + 1])[0]
             np.testing.assert_allclose(logits[k], best.beta * mean, rtol=2e-2, atol=2e-2 * abs(best.beta))
 
 

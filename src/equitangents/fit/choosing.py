@@ -268,8 +268,8 @@ def rotation_scores(
         return ()
     order = (1 if group is None else group.turns) * (_ANGLES + 1)
     action = ImageMotions(cyclic(order), lambda g: (360.0 * g / order, False), outside="edge")
-    at = np.arange(count)  # every image once before any twice
-    rows, elements = np.random.default_rng(seed).permutation(n)[at % n], 1 + (at + at // n) % _ANGLES
+    at = np.arange(count)  # every image once before any twice, and at no angle twice
+    rows, elements = np.random.default_rng(seed).permutation(n)[at % n], 1 + (at % n + at // n) % _ANGLES
     copies = np.empty((count, *x.shape[1:]))
     for k in range(1, _ANGLES + 1):  # rotated before they are standardised
         copies[elements == k] = action(k, np.asarray(x[rows[elements == k]], np.float64))
