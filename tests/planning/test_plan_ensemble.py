@@ -187,7 +187,7 @@ def test_the_orbit_std_is_set_beside_the_error_of_the_task(model, new):
         means, covariance = model.predict(ROT.orbit(x[None])[:, 0], return_cov=True)
         spreads.append(np.sqrt(means.var() + (np.trace(covariance) - covariance.sum() / 4) / (4 * plan.members)))
     assert 0.4 * 0.02 < np.mean(spreads) / rmse < 0.02
-    labels = InfiniteEnsembleClassifier(mlp(), time=1.0).fit(*task()[:1], list("abababab"))
+    labels = InfiniteEnsembleClassifier(mlp(), time=1.0).fit(*task()[:1], list("ab" * 5))
     with pytest.raises(InvalidArgumentError, match="regression"):
         plan_ensemble(labels, ROT, new, measure="spread_over_error", y=list("ababab"))
 
