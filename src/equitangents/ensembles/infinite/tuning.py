@@ -189,8 +189,7 @@ def tune(model: E, grid: object, x: Numbers, y: Targets) -> Tuning[E]:
         order = sorted(places, key=lambda i: (-Ridge.read(candidates[i].ensemble.ridge).least, i))
         first = candidates[order[0]].ensemble
         try:
-            training = first._prepare(x, y)
-            _ = training.mean_problem
+            training = first._prepare(x, y).decomposed
         except InvalidArgumentError as error:
             errors |= dict.fromkeys(places, error)
             continue
