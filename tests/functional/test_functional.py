@@ -176,10 +176,7 @@ SHAPES = {"shared": (2, 4), "bias": (4,), "left": (2, 3), "scaled": (8, 2), "twi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "form",
-    [((), ()), *(f for f in (((), (-1,)), ((-1,), ())))],
-)
+@pytest.mark.parametrize("form", [((), ()), *(f for f in (((), (-1,)), ((-1,), ())))])
 def test_structured_derivatives_are_those_of_jacobians_for_whatever_is_done_with_parameters(form):
     params = {name: RNG.normal(size=shape).astype(np.float32) for name, shape in SHAPES.items()}
     known = structure(mixed, params, X)

@@ -22,13 +22,7 @@ from equitangents_studies.systems import (
     rotate,
     textures,
 )
-from equitangents_studies.systems.comparison import (
-    ArchitectureComparison,
-    cell,
-    check_architectures,
-    compared,
-    notices,
-)
+from equitangents_studies.systems.comparison import ArchitectureComparison, cell, check_architectures, compared, notices
 from equitangents_studies.systems.curves import LearningCurve
 from equitangents_studies.systems.sample_efficiency import log_factor_at_end
 from equitangents_studies.systems.transformations import data_group
