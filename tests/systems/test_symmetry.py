@@ -141,7 +141,10 @@ def test_finite_width_agrees_with_theorem_4_1_where_it_decides(name: str) -> Non
 
 @pytest.mark.parametrize(
     ("system", "group", "how", "said"),
-    [(("FCN", "NTK"), "I", {"y": [1, 2]}, "x is None"), (("FCN", "NTK"), "I", {"x": sample_data().x}, "y is None")],
+    [
+        (("FCN", "NTK"), "I", {"y": [1, 2]}, "x is None"),
+        (("FCN", "NTK"), "I", {"x": sample_data().x}, "y is None"),
+    ],
 )
 def test_arguments_that_do_not_fit_are_refused(system: tuple[str, str], group: str, how: dict, said: str) -> None:
     name, inference = system
