@@ -110,7 +110,8 @@ def check_settings(settings: ForcesSettings, data_dir: Path | None) -> None:
     """Require a known molecule, enough frames, and readable files."""
     known = ("methanol", *TRAJECTORIES)
     check(settings.molecule in known, "molecule", settings.molecule, list(known))
-    check(len(settings.sizes) >= 2 and min(settings.sizes) >= 2, "sizes", settings.sizes, "two sizes, of 2 or more")
+    increasing = list(settings.sizes) == sorted(set(settings.sizes)) and len(settings.sizes) >= 2
+    check(increasing and settings.sizes[0] >= 2, "sizes", settings.sizes, "two or more, increasing from 2 or more")
     at_least(settings, test=2, rotations=1)
     if settings.molecule == "methanol":
         toy_frames(1, settings.displacement, np.random.default_rng(0))

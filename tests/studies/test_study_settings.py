@@ -55,7 +55,7 @@ BAD = {  # settings of the quick preset, each as text, and what its refusal says
         ("sizes=5,20", "sizes was"), ("sizes=20,12", "sizes was"), ("splits=2", "splits was 2"),
         ("data=qm8", "data was 'qm8'"), ("tuning=1000", "tuning was 1000"),
     ],
-    "forces": [("molecule=water", "molecule was 'water'"), ("sizes=4", "sizes was")],
+    "forces": [("molecule=water", "molecule was 'water'"), ("sizes=4", "sizes was"), ("sizes=8,4", "increasing")],
     "kernel-convergence": [("widths=4,8", "widths was"), ("sampled=1", "sampled was 1")],
     "learning-curves": [
         *((f"{kind}=VEC,FNC", f"{kind} is 'FNC'; expected 'FCN', .*; did you mean 'FCN'")
