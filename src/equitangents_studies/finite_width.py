@@ -182,7 +182,7 @@ def check_settings(settings: FiniteWidthSettings, data_dir: Path | None) -> None
     check(enough, "cnn_members", settings.cnn_members, "enough for as many ensembles of two sizes as MLPs have")
     for name in ("widths", "channels"):
         value = getattr(settings, name)
-        check(len(set(value)) >= 3, name, value, "at least three different widths")
+        check(len(set(value)) == len(value) >= 3, name, value, "at least three different widths")
     check(len(settings.group_channels) >= 1, "group_channels", settings.group_channels, "a list of at least one width")
     distinct = len(tasks) == len(set(tasks)) >= 1 and not any(map(is_own, tasks))
     check(distinct, "tasks", tasks, 'a list of "ising" and known data sets, without repetitions')

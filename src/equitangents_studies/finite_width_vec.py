@@ -92,7 +92,7 @@ class VecWidthResults(Results):
 
     def mean_cost(self) -> Estimate:
         """Mean `cost` over all inferences and widths at which enough runs count."""
-        every = [(how, w) for how in INFERENCES for w in self.widths if self.cost(how, w).has_interval]
+        every = [(how, w) for how in INFERENCES for w in self.widths if math.isfinite(self.cost(how, w).value)]
         return self._over_cells([self._cost(how, w) for how, w in every])
 
     def ahead(self, inference: str, group: str, width: int, of: Literal["mean", "draws"] = "mean") -> Estimate:
@@ -101,7 +101,7 @@ class VecWidthResults(Results):
 
     def mean_of(self, cells: Sequence[tuple[str, int]], group: str, of: Literal["mean", "draws"]) -> Estimate:
         """The mean of `ahead` over (inference, width), where enough runs count."""
-        known = [cell for cell in cells if self.ahead(cell[0], group, cell[1], of).has_interval]
+        known = [(how, w) for how, w in cells if math.isfinite(self.ahead(how, group, w, of).value)]
         return self._over_cells([self._ahead(how, group, w, of) for how, w in known])
 
     def single(self, group: str) -> Estimate:

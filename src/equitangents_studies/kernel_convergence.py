@@ -85,7 +85,8 @@ def inputs(space: str, settings: ConvergenceSettings) -> np.ndarray:
 
 def check_settings(settings: ConvergenceSettings, data_dir: Path | None) -> None:
     """Require enough widths for a rate and enough batches for an interval; the study reads no data."""
-    check(len(settings.widths) >= 3, "widths", settings.widths, "at least three widths")
+    distinct = len(set(settings.widths)) == len(settings.widths)
+    check(distinct and len(settings.widths) >= 3, "widths", settings.widths, "at least three different widths")
     at_least(settings, batches=3, samples=2)
     check(settings.sampled >= settings.bandlimit, "sampled", settings.sampled, "at least bandlimit")
 

@@ -187,15 +187,13 @@ def _infinite(
 
 
 def _towards(results: AgreementResults, name: str, step: int, members: int, level: float) -> Estimate:
-    """Difference from the prediction at the smallest width minus that at the largest; the two are independent."""
+    """Size of the difference from the prediction at the smallest width minus that at the largest; independent ones."""
     ends = [
         results.trained(width, name, step, members).difference(results.bounds, level)
         for width in (results.widths[0], results.widths[-1])
     ]
-    narrow, wide = ends
-    sign = 1.0 if narrow.value >= 0 else -1.0
-    value = sign * (narrow.value - wide.value)
-    arms = [(e.value - e.low, e.high - e.value) if sign > 0 else (e.high - e.value, e.value - e.low) for e in ends]
+    value = abs(ends[0].value) - abs(ends[1].value)
+    arms = [(e.value - e.low, e.high - e.value)[:: 1 if e.value >= 0 else -1] for e in ends]
     return Estimate(
         value,
         value - float(np.hypot(arms[0][0], arms[1][1])),

@@ -130,7 +130,9 @@ def check_settings(settings: PathSettings, data_dir: Path | None) -> None:
     at_least(settings, train_images=20, test_images=2, pixels=3, depth=1, members=5, epochs=1, ridge=0)
     times = settings.times
     check(len(times) >= 2 and times[0] == 0 and list(times) == sorted(set(times)), "times", times, "increasing from 0")
-    check(len(settings.widths) >= 1 and min(settings.widths) >= 1, "widths", settings.widths, "at least one, from 1 on")
+    widths = settings.widths
+    increasing = list(widths) == sorted(set(widths)) and len(widths) >= 1
+    check(increasing and widths[0] >= 1, "widths", widths, "at least one, increasing from 1 or more")
     images = asked_images(settings, data_dir)
     check(images.train_x.shape[-1] > 1, "data", settings.data, "images of several channels: O(1) has no path")
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 BAD = {  # settings of the quick preset, each as text, and what its refusal says
     "toy": [("rotations=1", "rotations was 1"), ("size=3", "setting is 'size'; expected 'rotations', 'members'")],
-    "ising": [("groups=1,500", "groups"), ("widths=64", "two different widths")],
+    "ising": [("groups=1,500", "groups"), ("groups=2,4", "with 1"), ("widths=4,4,16", "two different widths")],
     "rotated-images": [
         ("recorded_epochs=0,99", "recorded_epochs"), ("foreign=noise,noise", "foreign"),
         ("net=GAP readout=pool", "^readout"), ("net=FCN output_std=0.1", "^output_std"),
@@ -36,7 +36,7 @@ BAD = {  # settings of the quick preset, each as text, and what its refusal says
     ],
     "finite-width": [
         ("sizes=1,3,64", "sizes was"), ("members=10", "members was 10"), ("cnn_members=10", "cnn_members was 10"),
-        ("channels=4,8", "channels was"), ("tasks=ising,ising", "tasks was"), ("tasks=ising,mine.npz", "tasks was"),
+        ("channels=4,8,8,16", "channels"), ("tasks=ising,ising", "tasks was"), ("tasks=ising,mine.npz", "tasks was"),
     ],
     "comparison": [
         ("baselines=gcn", "baseline is 'gcn'"), ("baselines=plain,plain", "baselines"),
@@ -56,7 +56,7 @@ BAD = {  # settings of the quick preset, each as text, and what its refusal says
         ("data=qm8", "data was 'qm8'"), ("tuning=1000", "tuning was 1000"),
     ],
     "forces": [("molecule=water", "molecule was 'water'"), ("sizes=4", "sizes was"), ("sizes=8,4", "increasing")],
-    "kernel-convergence": [("widths=4,8", "widths was"), ("sampled=1", "sampled was 1")],
+    "kernel-convergence": [("widths=4,8,8", "widths was"), ("sampled=1", "sampled was 1")],
     "learning-curves": [
         *((f"{kind}=VEC,FNC", f"{kind} is 'FNC'; expected 'FCN', .*; did you mean 'FCN'")
           for kind in ("models", "networks", "whole", "approximated")),
@@ -69,7 +69,7 @@ BAD = {  # settings of the quick preset, each as text, and what its refusal says
     ],
     "symmetry-breaking-path": [
         ("data=textures times=0.5,1", "times was"), ("data=textures members=3", "members was 3"),
-        ("data=digits", "O.1. has no path"),
+        ("data=digits", "O.1. has no path"), ("data=textures widths=8,4", "widths was"),
     ],
     "gaussian-vs-uniform": [("data=textures members=4", "members was 4"), ("data=textures networks=", "one network")],
     "finite-width-vec": [

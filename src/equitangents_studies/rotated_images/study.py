@@ -116,7 +116,7 @@ def check_settings(settings: RotatedSettings, data_dir: Path | None) -> None:
         for name in ("readout", "output_std"):  # of "patches" alone
             check(getattr(settings, name) == getattr(RotatedSettings, name), name, getattr(settings, name), "not given")
     recorded = settings.recorded_epochs
-    check(max(recorded) <= settings.epochs, "recorded_epochs", recorded, "at most epochs")
+    check(max(recorded, default=0) <= settings.epochs, "recorded_epochs", recorded, "at most epochs")
     chosen_images(settings, data_dir)
 
 
