@@ -44,6 +44,7 @@ SHAPE = (4, 3)
         ((nn.Dense(5), nn.Residual(nn.Parallel(nn.Relu()), nn.Sum())), (5,), "block needs a layer with weights"),
         ((nn.Dense(5), nn.Residual(nn.Residual(nn.Dense(5)))), (5,), "weights that all of its branch goes through"),
         ((nn.Parallel(nn.Identity(), nn.Residual(nn.Dense(5))), nn.Sum()), (5,), "come from the same weights"),
+        ((nn.Residual(nn.Parallel([nn.Dense(1), nn.Relu()], nn.Dense(1)), nn.Concatenate()),), (2,), "Concatenate or"),
         ((nn.SphereLift(SO3, 3),), (5, 3), "a square number"),
         ((nn.SphereLift(SO3, 3),), (2, 2, 3), "harmonic coefficients (N, B², C)"),
         ((nn.SphereLift(SO3, 3),), (9, 3), "bandlimit 3; expected 1 to 2"),

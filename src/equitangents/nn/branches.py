@@ -24,6 +24,7 @@ from equitangents.nn.sequential import Sequential, chain, fold_layers, init_laye
 from equitangents.structured import any_mask
 
 _INPUT: frozenset[Any] = frozenset({"input"})  # the origin of what passes a branch without weights
+_UNEVEN = "a sum after Concatenate or Flatten needs a layer with weights in all branches but one"
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class Sum(_Joining):
             )
         uneven = any(part.uneven for part in parts)
         if uneven and sum(not part.gaussian for part in parts) > 1:
-            raise NetworkError("a sum after Concatenate or Flatten needs a layer with weights in all branches but one")
+            raise NetworkError(_UNEVEN)
         return replace(found, uneven=uneven)
 
     def apply(self, params: Params, x: Tree, signal: Signals) -> jax.Array:
@@ -263,7 +264,9 @@ class Residual(_Holding):
                 "a residual block needs a layer with weights that all of its branch goes through: what passes its "
                 "input on is not independent of it; use Scale for multiples of the input"
             )
-        return _total((signal, out), "branch", "gives shape")
+        if out.uneven and not (signal.gaussian or out.gaussian):
+            raise NetworkError(_UNEVEN)  # the means of both may differ between channels, as an input's do
+        return replace(_total((signal, out), "branch", "gives shape"), uneven=signal.uneven or out.uneven)
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """A tuple with one entry per layer of the branch."""
