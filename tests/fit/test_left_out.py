@@ -8,13 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
-from equitangents.fit.assessing import (
-    RIDGES,
-    Gram,
-    KernelRidge,
-    make_folds,
-    near_duplicates,
-)
+from equitangents.fit.assessing import RIDGES, Gram, KernelRidge, make_folds, near_duplicates
 from equitangents.inference.probabilities import fitted_temperature, inverse_temperatures
 
 

@@ -208,19 +208,26 @@ def test_bad_input_is_refused_in_words(rng):
         random_features(net, 10**10).transform(x)
 
 
+BENT = (nn.Residual(nn.Dense(6, W_std=1.5), nn.Relu()),)
+
+
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("block", "covered"),
     [
-        ((nn.Residual(nn.Dense(6, W_std=1.5), nn.Relu()),), False),
+        (BENT, False),
         ((nn.Parallel([nn.Residual(nn.Dense(6), nn.Abs())], nn.Identity()), nn.Concatenate()), False),
+        ((nn.Parallel([nn.Dense(3), nn.Abs()], nn.Dense(3)), nn.Concatenate(), *BENT), False),
         ((nn.Residual(nn.Dense(6, W_std=1.5), nn.Erf()),), True),
-        ((nn.Dense(6), nn.Residual(nn.Dense(6, W_std=1.5), nn.Relu())), True),
+        ((nn.Dense(6), *BENT), True),
         ((nn.Parallel([nn.Dense(6), nn.Relu()], nn.Identity()), nn.Concatenate()), True),
+        ((nn.Conv(2, 1), nn.Relu(), nn.Flatten(), *BENT), False),
+        ((nn.Conv(2, 1), nn.Relu(), nn.Flatten(), nn.Residual(nn.Dense(6, W_std=1.5), nn.Erf())), True),
     ],
 )
-def test_sums_that_read_the_mean_of_inputs_are_refused_and_others_right(block, covered, rng):
-    x, net = rng.normal(size=(3, 6)) + 1.0, nn.Sequential(*block, nn.Dense(1))
+def test_sums_that_read_means_that_features_lack_are_refused_and_others_right(block, covered, rng):
+    x = rng.normal(size=(3, 3, 2) if isinstance(block[0], nn.Conv) else (3, 6)) + 1.0
+    net = nn.Sequential(*block, nn.Dense(1))
     made = random_features(net, 8192)
     if covered:
         for kind in ("nngp", "ntk"):

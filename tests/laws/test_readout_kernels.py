@@ -85,6 +85,17 @@ def test_the_regular_representation_has_the_whole_kernel_between_group_elements(
     np.testing.assert_allclose(got.ntk, fields.T.transpose(0, 2, 1, 3), rtol=0, atol=1e-13)
 
 
+def test_the_noise_of_an_input_meets_itself_at_each_group_element_alone():
+    """The kernel with dropout is the literal double sum over its field."""
+    _, layers = on_itself(S3, n.Dropout(0.4), n.GroupConv(6, [0, 1]), n.Relu(), n.Dropout(0.3), window=[0, 2])
+    whole = et.groups.direct_sum(*S3.irreps("real"))
+    net, field = n.Sequential(*layers, n.Readout(whole)), n.Sequential(*layers).kernel_field(X)
+    nngp, ntk = (np.einsum("gac,hbc,igjh->ijab", *2 * [whole.at(S3)], K) / 36 for K in (field.nngp, field.ntk))
+    for found, axes in ((net.kernel(X), "ijab->ijab"), (net.kernel_diagonal(X), "iiab->iab")):
+        np.testing.assert_allclose(found.nngp, np.einsum(axes, nngp), rtol=0, atol=1e-14)
+        np.testing.assert_allclose(found.ntk, np.einsum(axes, nngp + ntk), rtol=0, atol=1e-14)
+
+
 @pytest.mark.parametrize(
     "group",
     [et.groups.quaternion(), *(pytest.param(g, marks=pytest.mark.slow) for g in (S3, et.groups.cyclic(5)))],

@@ -118,21 +118,13 @@ def test_directions_and_lengths_of_short_and_long_vectors(dtype, lengths):
 @pytest.mark.parametrize(
     ("call", "kind", "says"),
     [
-        (
-            lambda: Features("4x1", "SO(4)"),
-            errors.InvalidArgumentError,
-            "group is 'SO\\(4\\)'; expected '",
-        ),
+        (lambda: Features("4x1", "SO(4)"), errors.InvalidArgumentError, "group is 'SO\\(4\\)'; expected '"),
         (lambda: Features("4x1o", "SO(3)"), errors.InvalidArgumentError, "irrep is '1o'; expected "),
         (lambda: Features("4x1", "O(3)"), errors.InvalidArgumentError, "2e or 2o"),
         (lambda: Features("2x1+3x1", "SO(2)"), errors.InvalidArgumentError, "name twice the irrep 1"),
         (lambda: Features("0x1", "SO(2)"), errors.InvalidArgumentError, "features hold '0x1'"),
         (lambda: Features(3, "SO(2)"), errors.InvalidTypeError, "expected a text such as '8x0\\+4x1'"),
-        (
-            lambda: Features("1", "SO(2)").matrix(np.eye(3)),
-            errors.ShapeError,
-            "orthogonal matrices",
-        ),
+        (lambda: Features("1", "SO(2)").matrix(np.eye(3)), errors.ShapeError, "orthogonal matrices"),
         (
             lambda: Features("1", "SO(2)").matrix(2 * np.eye(2)),
             errors.InvalidArgumentError,

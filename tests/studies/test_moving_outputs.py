@@ -9,18 +9,8 @@ import pytest
 
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.moving_outputs import study, tasks
-from equitangents_studies.moving_outputs.kernels import (
-    moved_block,
-    moved_kernels,
-    moved_targets,
-)
-from equitangents_studies.moving_outputs.study import (
-    MODELS,
-    SETS,
-    Learning,
-    deviations,
-    over_time,
-)
+from equitangents_studies.moving_outputs.kernels import moved_block, moved_kernels, moved_targets
+from equitangents_studies.moving_outputs.study import MODELS, SETS, Learning, deviations, over_time
 from equitangents_studies.moving_outputs.tasks import (
     PLAIN,
     RIGHT,

@@ -131,12 +131,8 @@ def _blocks(net: Any, input_shape: tuple[int, ...]) -> tuple[list[_DenseStep], l
     for group in groups:
         held = [layers[i] for i in group]
         if sum(layer.has_weights for layer in held) != 1:
-            raise NetworkError(
-                "layers",
-                held or "none",
-                "one layer with weights before the first nonlinearity, after the last, and between two",
-                verb="between nonlinearities are",
-            )
+            wanted = "one layer with weights before the first nonlinearity, after the last, and between two"
+            raise NetworkError("layers", held or "none", wanted, verb="between nonlinearities are")
         weights, bias = 1.0, 0.0
         for i in group:
             for op in layers[i].lower(signals[i]):

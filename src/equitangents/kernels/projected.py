@@ -29,7 +29,7 @@ from equitangents.groups import MatrixGroup, so3
 from equitangents.groups.representations import Representation
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.operations import FrozenArray
-from equitangents.kernels.program import Positions, Program
+from equitangents.kernels.program import Positions, Program, flat
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import (
     AS_ASKED,
@@ -177,9 +177,23 @@ def one_orbit(kernel: KernelOf, nodes: GroupNodes, x1: Any, x2: Any = None) -> S
     return Sums(full[0], full[1], found.term)
 
 
-def diagonal(own: Callable[[Any], Sums], x: Any) -> Sums:
-    """Kernels of each input with itself, (N, d, d), one after another, by `own` of (1, ...)."""
-    found = [own(x[i : i + 1]) for i in range(len(x))]
+def with_noise(kernel: KernelOf, nodes: GroupNodes, x: Any, _: None = None) -> Sums:
+    """`one_orbit` of x with itself where inputs draw noise, which each shares with itself at the identity alone."""
+    found, own, other = one_orbit(kernel, nodes, x), kernel(x, None), kernel(x, x)
+    identity, same = np.eye(nodes.weighted.shape[1])[None] / len(nodes), np.eye(len(x))
+    pairs = ((own.nngp, other.nngp), (own.ntk, other.ntk))
+    surplus = (_weighted(((a - b) * same)[:, None], identity) for a, b in pairs)
+    nngp, ntk = (k + added for k, added in zip(found[:2], surplus, strict=True))
+    return Sums(nngp, ntk, found.term)
+
+
+def orbit_sums(program: Program[Any], kernel: KernelOf, nodes: GroupNodes, x1: Any, x2: Any, own: bool) -> Sums:
+    """Sums for x1 and x2 (None: x1 with itself); `own`: of each input of x1 with itself, (N, d, d), one by one."""
+    noisy = (own or x2 is None) and any(op.draws_noise for op in flat(program.ops))
+    run = with_noise if noisy else one_orbit
+    if not own:
+        return run(kernel, nodes, x1, x2)
+    found = [run(kernel, nodes, x1[i : i + 1], None) for i in range(len(x1))]
     join = jnp.concatenate if precision.is_traced(found[0].ntk) else np.concatenate
     return Sums(join([k.nngp[0] for k in found]), join([k.ntk[0] for k in found]), found[-1].term)
 

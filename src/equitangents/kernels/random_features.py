@@ -208,9 +208,8 @@ def _width(features: int, kind: Kind, positions: int) -> int:
 
 def _checked(x: Inputs) -> ArrayLike:
     if is_structured(x):
-        raise NetworkError(
-            "x", type(x), "an array", "the network's own kernel takes masks and graphs", verb="is of type"
-        )
+        remedy = "the network's own kernel takes masks and graphs"
+        raise NetworkError("x", type(x), "an array", remedy, verb="is of type")
     return check_array("x", x, min_rank=2)
 
 
@@ -226,34 +225,40 @@ def _lowered(net: Any, x: Inputs) -> tuple[ArrayLike, Program]:
             f"layer {count}, {net.layers[count]!r}: random features do not cover rotations, steerable features and "
             f"readouts; {remedy}"
         )
-    if _sums_inputs(program.ops):
+    if _sums_unknown(program.ops):
         raise NetworkError(
-            "random features do not cover a sum of the inputs themselves with what has a mean over channels, as they "
-            f"know no mean of inputs: begin the network with a Dense or Conv layer; or {remedy}"
+            "random features do not cover a sum of inputs, or of flattened or concatenated features, with what has a "
+            "mean over channels, as they know no mean of these: begin the network with a Dense or Conv layer, or put "
+            f"one after Flatten or Concatenate; or {remedy}"
         )
     return inputs, program
 
 
 @lru_cache(maxsize=64)
-def _sums_inputs(ops: tuple[Op, ...]) -> bool:
-    """Whether a sum of branches multiplies the inputs' mean by another mean; features do not have the inputs' mean."""
+def _sums_unknown(ops: tuple[Op, ...]) -> bool:
+    """Whether a sum of branches multiplies a mean that the features do not have by another mean."""
     with jax.ensure_compile_time_eval():
-        return _means(ops, frozenset({"inputs"})) is None
+        return _means(ops, _UNKNOWN) is None
+
+
+_UNKNOWN = frozenset({"unknown"})  # the mean of inputs, and of channels that got random signs
 
 
 def _means(ops: tuple[Op, ...], of: frozenset[str]) -> frozenset[str] | None:
-    """Which of inputs and nonlinearities have a mean over channels after `ops`; None if inputs are summed with one."""
+    """Which means over channels there are after `ops`, "known" or "unknown"; None if one unknown meets another."""
     for op in ops:
         if isinstance(op, ParallelBranches):
             branches = [_means(branch, of) for branch in op.branches]
             known = [branch for branch in branches if branch is not None]
-            meet = sum(map(bool, known)) > 1 and any("inputs" in branch for branch in known)
+            meet = sum(map(bool, known)) > 1 and any(branch & _UNKNOWN for branch in known)
             if len(known) < len(branches) or (op.shares is None and meet):
                 return None
-            of = frozenset().union(*known)
+            of = frozenset().union(*known) if op.shares is None or not any(known) else _UNKNOWN
         elif isinstance(op, Dual):
-            of = frozenset({"nonlinearity"} if np.any(op.activation.moments(np.ones(1))[1]) else ())
-        elif op.is_diagonal or not (op.is_pool or isinstance(op, Decouple)):
+            of = frozenset({"known"} if np.any(op.activation.moments(np.ones(1))[1]) else ())
+        elif op.is_diagonal:
+            of = _UNKNOWN if of else of
+        elif not (op.is_pool or isinstance(op, Decouple)):
             of = frozenset()
     return of
 
@@ -354,10 +359,8 @@ def _draws(program: Program, channels: int, width: int, seed: int, kind: Kind) -
     the NNGP.
     """
     rng, signs = np.random.default_rng(seed), None
-    embedding, drawn = (
-        _embedding(rng, channels, width),
-        _of_ops(program.ops, int(np.prod(program.shape)), width, rng)[0],
-    )
+    embedding = _embedding(rng, channels, width)
+    drawn, _ = _of_ops(program.ops, int(np.prod(program.shape)), width, rng)
     if kind == "ntk":
         more = np.random.default_rng([seed, 1])
         affine = sum(isinstance(op, Affine) for op in flat(program.ops))

@@ -212,11 +212,9 @@ def batch_of(program: StructuredProgram, x: Any) -> MaskedBatch:
     """The batch of structured or plain inputs, with positions in one axis."""
     values, mask = getattr(x, "x", x), getattr(x, "mask", None)
     flat_values = values.reshape((len(values), -1, values.shape[-1]))
-    if mask is not None and not program.shape:
-        mask = None  # vectors have no positions that could be missing
-    return MaskedBatch(
-        flat_values, None if mask is None else mask.reshape(flat_values.shape[:2]), getattr(x, "adjacency", None)
-    )
+    # vectors have no positions that could be missing
+    mask = None if mask is None or not program.shape else mask.reshape(flat_values.shape[:2])
+    return MaskedBatch(flat_values, mask, getattr(x, "adjacency", None))
 
 
 def check_alike(program: StructuredProgram, one: MaskedBatch, other: MaskedBatch) -> None:

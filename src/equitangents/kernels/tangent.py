@@ -427,13 +427,8 @@ def _plan(
         x = jax.ShapeDtypeStruct((1, *input_shape), dtype)
         found = jax.eval_shape(net.apply, params, x).shape
         if len(found) != 2:
-            raise ShapeError(
-                "net",
-                ("N", *found[1:]),
-                ("N", "outputs"),
-                "end it with Flatten, GlobalAvgPool or GroupPool, and Dense",
-                verb="gives shape",
-            )
+            remedy = "end it with Flatten, GlobalAvgPool or GroupPool, and Dense"
+            raise ShapeError("net", ("N", *found[1:]), ("N", "outputs"), remedy, verb="gives shape")
         known = structure(net.apply, params, x)
     chosen, outputs = cheapest(1, 1, known, form), known.outputs
     if chosen is not None:

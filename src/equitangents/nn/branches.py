@@ -23,6 +23,9 @@ from equitangents.nn.layer import ByRun, Layer, ParameterFree, Signal, Signals, 
 from equitangents.nn.sequential import Sequential, chain, fold_layers, init_layers, lowered, run_layers
 from equitangents.structured import any_mask
 
+_INPUT: frozenset[Any] = frozenset({"input"})  # the origin of what passes a branch without weights
+_UNEVEN = "a sum after Concatenate or Flatten needs a layer with weights in all branches but one"
+
 
 @dataclass(frozen=True)
 class Branches:
@@ -91,7 +94,7 @@ class Parallel(_Holding):
         count = len(self.inner)
         if not isinstance(signal, Branches):
             # The other branches read the input, too: nothing in a branch counts as deterministic.
-            return Branches((replace(signal, deterministic=False),) * count, (frozenset({"input"}),) * count)
+            return Branches((replace(signal, deterministic=False),) * count, (_INPUT,) * count)
         if len(signal.parts) == 1:
             return Branches(signal.parts * count, signal.origins * count, signal.stage)
         if len(signal.parts) != count:
@@ -104,14 +107,15 @@ class Parallel(_Holding):
 
     def signal(self, signal: Signals) -> Signals:
         before = self.inputs(signal)
-        parts = tuple(signals[-1] for signals in self._chains(signal))
+        chains = self._chains(signal)
+        parts = tuple(signals[-1] for signals in chains)
         for i, part in enumerate(parts):
             if part.several:
                 remedy = "join them inside it"
                 raise NetworkError("branches", len(part.parts), "one signal", remedy, verb="ends in signals,", at=i)
         origins = (
-            frozenset({(before.stage, i)}) if any(layer.has_weights for layer in branch) else origin
-            for i, (branch, origin) in enumerate(zip(self.inner, before.origins, strict=True))
+            _behind(branch, signals, origin, frozenset({(before.stage, i)}))
+            for i, (branch, signals, origin) in enumerate(zip(self.inner, chains, before.origins, strict=True))
         )
         return Branches(parts, tuple(origins), before.stage + 1)
 
@@ -177,7 +181,7 @@ class Sum(_Joining):
             )
         uneven = any(part.uneven for part in parts)
         if uneven and sum(not part.gaussian for part in parts) > 1:
-            raise NetworkError("a sum after Concatenate or Flatten needs a layer with weights in all branches but one")
+            raise NetworkError(_UNEVEN)
         return replace(found, uneven=uneven)
 
     def apply(self, params: Params, x: Tree, signal: Signals) -> jax.Array:
@@ -254,11 +258,15 @@ class Residual(_Holding):
     def signal(self, signal: Signal) -> Signal:
         """The input signal; Gaussian if both summands are."""
         _check_passed_on(signal)
-        out = self.signals(signal)[-1]
-        if not any(layer.has_weights for layer in self.layers):
-            # Without weights of its own the branch is not independent of its input.
-            raise NetworkError("a residual block needs a layer with weights")
-        return _total((signal, out), "branch", "gives shape")
+        *_, out = signals = self.signals(signal)
+        if _behind(self.layers, signals, _INPUT, frozenset({"branch"})) & _INPUT:
+            raise NetworkError(
+                "a residual block needs a layer with weights that all of its branch goes through: what passes its "
+                "input on is not independent of it; use Scale for multiples of the input"
+            )
+        if out.uneven and not (signal.gaussian or out.gaussian):
+            raise NetworkError(_UNEVEN)  # the means of both may differ between channels, as an input's do
+        return replace(_total((signal, out), "branch", "gives shape"), uneven=signal.uneven or out.uneven)
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """A tuple with one entry per layer of the branch."""
@@ -274,6 +282,22 @@ class Residual(_Holding):
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
         inner = fold_layers(self.layers, self.signals(signal), group)
         return None if inner is None else (residual(inner),)
+
+
+def _behind(
+    layers: Sequence[Layer], signals: Sequence[Signals], before: frozenset[Any], own: frozenset[Any]
+) -> frozenset[Any]:
+    """The origins of the output of `layers`: those of their input, `before`, if that passes on, and `own` weights."""
+    found = before
+    for layer, signal in zip(layers, signals, strict=False):
+        if isinstance(layer, Parallel):
+            continue  # what joins its branches knows their origins
+        if signal.several:
+            inside = frozenset().union(*signal.origins)
+            found = (found if inside & _INPUT else frozenset()) | (own if inside - _INPUT else frozenset())
+        elif layer.has_weights:
+            found = found | own if isinstance(layer, Residual) else own
+    return found
 
 
 def _check_passed_on(signal: Signal) -> None:

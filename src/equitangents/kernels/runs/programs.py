@@ -30,7 +30,7 @@ from equitangents.kernels.engines.protocol import Plan
 from equitangents.kernels.engines.select import REFERENCE
 from equitangents.kernels.plans import plan as plan_of
 from equitangents.kernels.program import Positions, Program
-from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, diagonal, numbers, one_orbit, resolve
+from equitangents.kernels.projected import EquivariantOutputs, RotationMoves, numbers, orbit_sums, resolve
 from equitangents.kernels.result import (
     READOUT,
     KernelField,
@@ -163,7 +163,7 @@ def _equivariant_outputs(
     if isinstance(moves, RotationMoves):
         found = resolve(moves, kernel, x1, x2)
     nodes = moves.nodes(found.value)
-    sums = diagonal(lambda one: one_orbit(kernel, nodes, one), x1) if own else one_orbit(kernel, nodes, x1, x2)
+    sums = orbit_sums(flat, kernel, nodes, x1, x2, own)
     nngp, ntk = (k + program.space.constant.array for k in (sums.nngp, sums.ntk))
     with precision.scope(dtype):
         nngp, ntk = nngp.astype(dtype), ntk.astype(dtype)

@@ -64,20 +64,12 @@ def tile_sides(plan: Plan, n1: int, n2: int, itemsize: int) -> tuple[int, int]:
     """Rows and columns of a tile; raises MemoryLimitError if even one pair of inputs is too large."""
     steps, kept = kernels_plan(plan), _kept(plan)
     if kept * _COPIES * itemsize > _MEMORY_LIMIT:
-        raise MemoryLimitError(
-            "a kernel field of one pair of inputs",
-            kept * _COPIES * itemsize,
-            _MEMORY_LIMIT,
-            "ask for positions='same', or use smaller inputs",
-        )
+        task, remedy = "a kernel field of one pair of inputs", "ask for positions='same', or use smaller inputs"
+        raise MemoryLimitError(task, kept * _COPIES * itemsize, _MEMORY_LIMIT, remedy)
     needed = steps.numbers * _FIELDS * itemsize
     if needed > _MEMORY_LIMIT:
-        raise MemoryLimitError(
-            "one pair of inputs",
-            needed,
-            _MEMORY_LIMIT,
-            "use smaller inputs, a strided first layer, or one kind of padding before each pool",
-        )
+        remedy = "use smaller inputs, a strided first layer, or one kind of padding before each pool"
+        raise MemoryLimitError("one pair of inputs", needed, _MEMORY_LIMIT, remedy)
     pairs = max(1, TILE_ELEMENTS // max(steps.numbers, kept))
     side = max(1, int(pairs**0.5))
     rows = min(n1, side)
