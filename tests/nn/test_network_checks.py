@@ -35,6 +35,7 @@ SHAPE = (4, 3)
         ((nn.Lift(et.actions.permutations(C3, C3.table), 3, (3, 3)),), (3, 1), "no grid"),
         ((nn.Conv(3, (3, 3, 3)),), IMAGE, "one size for each dimension"),
         ((nn.Conv(3, (5, 3), padding="valid"),), IMAGE, "at most the grid's sizes"),
+        ((nn.AvgPool((5, 1)),), IMAGE, "at most the grid's sizes"),
         ((nn.Dense(3), nn.GlobalAvgPool(), nn.AvgPool(2)), IMAGE, "grid of 1 to 3"),
         ((nn.Dense(3), nn.Relu(), nn.Relu()), (5,), "Gaussian field"),
         ((nn.Conv(3, (3, 3)), nn.Flatten(), nn.Relu()), IMAGE, "before Flatten"),
@@ -51,6 +52,8 @@ SHAPE = (4, 3)
         ((nn.SphereLift(SO3, 3), nn.GroupConv(3, (3, 3))), SHAPE, "'full' on SO(3)"),
         ((nn.SphereLift(SO3, 3), nn.GroupConv(3, weights=[1.0])), SHAPE, "leave rotations and weights out"),
         ((nn.SphereLift(SO3, 3), nn.GroupPool([0])), SHAPE, "expected None"),
+        ((nn.SphereLift(SO3, 3), nn.GlobalAvgPool()), SHAPE, "grid"),
+        ((nn.SphereLift(SO3, 3), nn.Conv(3, (3,))), SHAPE, "grid"),
         ((nn.SphereLift(SO3, 3), nn.SphereLift(SO3, 3)), SHAPE, "harmonic coefficients (N, B², C)"),
     ],
 )
