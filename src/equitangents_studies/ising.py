@@ -85,10 +85,10 @@ def check_settings(settings: IsingSettings, data_dir: Path | None) -> None:
     at_least(settings, lattice=3, members_at_once=3)
     check(settings.coupling != 0, "coupling", settings.coupling, "different from 0")
     groups, widths = settings.groups, settings.widths
-    check(max(groups) <= settings.members, "groups", groups, "at most the number of members each")
-    check(min(groups) == 1, "groups", groups, "with 1, which the others are compared with")
+    check(max(groups, default=0) <= settings.members, "groups", groups, "at most the number of members each")
+    check(min(groups, default=0) == 1, "groups", groups, "with 1, which the others are compared with")
     check(len(set(widths)) == len(widths) >= 2, "widths", widths, "at least two different widths")
-    check(max(settings.steps) > 0, "steps", settings.steps, "beyond 0")
+    check(max(settings.steps, default=0) > 0, "steps", settings.steps, "beyond 0")
 
 
 def predicted_sizes(settings: IsingSettings) -> np.ndarray:

@@ -164,7 +164,7 @@ ROTATED = et.actions.image_rotations(4)
         ({"output_scale": -1.0}, InvalidArgumentError, "output_scale is -1.0"),
         ({"output_scale": {"energy": "1"}}, InvalidTypeError, r"output_scale\['energy'\] is '1'"),
         ({"output_scale": {"forces": 1.0}}, InvalidArgumentError, r"names \['forces'\]; expected 'f\(x\)'"),
-        ({"f": lambda x: np.arange(len(x)), "output_scale": {"f(x)": 1}}, InvalidArgumentError, "outputs that have a"),
+        ({"f": lambda x: np.arange(len(x)), "output_scale": {"f(x)": 1}}, InvalidArgumentError, "have no size"),
         ({"output_action": 4}, InvalidTypeError, "output_action is 4"),
         *(({"f": f, "output_action": given}, InvalidTypeError, "output_action has the structure .* one entry for each")
           for f, given in ((lambda x: (x, x), "images"), (lambda x: x, ("images", None)))),

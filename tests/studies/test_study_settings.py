@@ -15,7 +15,10 @@ ROOT = Path(__file__).parents[2]
 
 BAD = {  # settings of the quick preset, each as text, and what its refusal says
     "toy": [("rotations=1", "rotations was 1"), ("size=3", "setting is 'size'; expected 'rotations', 'members'")],
-    "ising": [("groups=1,500", "groups"), ("groups=2,4", "with 1"), ("widths=4,4,16", "two different widths")],
+    "ising": [
+        ("groups=1,500", "groups"), ("groups=2,4", "with 1"), ("groups=", "with 1"),
+        ("widths=4,4,16", "two different widths"), ("steps=", "beyond 0"),
+    ],
     "rotated-images": [
         ("recorded_epochs=0,99", "recorded_epochs"), ("foreign=noise,noise", "foreign"),
         ("net=GAP readout=pool", "^readout"), ("net=FCN output_std=0.1", "^output_std"),

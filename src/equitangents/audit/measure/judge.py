@@ -395,6 +395,7 @@ def output_scales(value: Any, names: list[str], sized: Bool[np.ndarray, " output
     known = [name for name, has in zip(names, sized, strict=True) if has]
     unknown = [str(name) for name in value if str(name) not in known]
     if unknown:
-        raise InvalidArgumentError("output_scale", unknown, known or None, "outputs that have a size", verb="names")
+        why = "classes and shares have no size"
+        raise InvalidArgumentError("output_scale", unknown, known or None, why, verb="names")
     by_name = {str(name): float(part) for name, part in value.items()}
     return np.array([by_name.get(name, math.nan) for name in names])
